@@ -1,0 +1,127 @@
+//! Layers: a record as a stack of encodings, each of which maps decoded ranges back to source ranges.
+//!
+//! A record is bytes; inside it may stand a JSON string, inside that server-sent events, inside one of
+//! them JSON again. Every decoded text is a [`Layer`] that knows where it came from, so a finding can be
+//! located (`at`) and an edit made in the innermost text can be lowered to byte ranges of the record.
+//! Nothing is ever re-serialised: bytes outside an edit stay identical.
+//!
+//! Decoded strings are WTF-8: a lone surrogate escape (`\ud83d`) becomes its three-byte form, so that two
+//! halves which stand in two fragments can be joined again, and offsets stay exact.
+//!
+//! Mapping tables are not stored. A layer keeps only its source span and its codec; the source is walked
+//! again in the rare case that a range must be mapped.
+
+use bumpalo::Bump;
+
+/// A text and where it came from. Allocated in the step's arena, referred to by `&'r Layer<'r>`.
+#[derive(Debug)]
+pub struct Layer<'r> {
+    /// The decoded bytes of this layer (WTF-8 for JSON strings, raw bytes for base64).
+    pub bytes: &'r [u8],
+    /// The span of the parent that this layer decodes, quotes of a JSON string included; `None` for the record.
+    pub source: Option<Span<'r>>,
+    /// How `source` becomes `bytes`.
+    pub codec: Codec,
+    /// The step that `at` shows for this layer, `None` where it shows none (the record, the envelope).
+    pub step: Step,
+}
+
+/// How a layer's source is encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Codec {
+    /// The record itself, or a part of the parent taken as it stands.
+    Slice,
+    /// A JSON string literal, quotes included.
+    JsonString,
+    /// The `data:` lines of one server-sent event, joined with `\n`; the source is the whole event.
+    SseData,
+    /// Standard or URL-safe base64, padding optional; the source is the text without quotes.
+    Base64,
+}
+
+/// What a layer is called in a verdict's `at` list (`CONTRACT`: `data`, `arguments`, `sse`, `json`, `base64`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Shows nothing: the record, or the structured envelope around `data`.
+    Hidden,
+    /// The event's data.
+    Data,
+    /// The assembled arguments of a call.
+    Arguments,
+    /// The text between events and the nth event of a stream.
+    Sse { event: u32 },
+    /// JSON inside a string or an event.
+    Json,
+    /// Bytes decoded from base64.
+    Base64,
+}
+
+/// A byte range of a layer's decoded bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct Span<'r> {
+    pub layer: &'r Layer<'r>,
+    pub start: u32,
+    pub end: u32,
+}
+
+impl<'r> Span<'r> {
+    pub fn bytes(&self) -> &'r [u8] {
+        &self.layer.bytes[self.start as usize..self.end as usize]
+    }
+    pub fn len(&self) -> usize {
+        (self.end - self.start) as usize
+    }
+    pub fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+}
+
+/// Why a layer could not be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LayerError {
+    /// Not valid in the codec, at this offset of the source span.
+    Invalid { at: u32 },
+}
+
+impl<'r> Layer<'r> {
+    /// The record: the outermost layer.
+    pub fn record(bump: &'r Bump, bytes: &'r [u8]) -> &'r Layer<'r> {
+        bump.alloc(Layer { bytes, source: None, codec: Codec::Slice, step: Step::Hidden })
+    }
+    /// The whole of this layer.
+    pub fn span(&'r self) -> Span<'r> {
+        Span { layer: self, start: 0, end: self.bytes.len() as u32 }
+    }
+    /// A part of a layer taken as it stands (the `data` member of a structured event).
+    pub fn slice(bump: &'r Bump, source: Span<'r>, step: Step) -> &'r Layer<'r> {
+        bump.alloc(Layer { bytes: source.bytes(), source: Some(source), codec: Codec::Slice, step })
+    }
+    /// Decodes a JSON string literal (quotes included). Borrows where nothing is escaped.
+    pub fn json_string(_bump: &'r Bump, _source: Span<'r>, _step: Step) -> Result<&'r Layer<'r>, LayerError> {
+        todo!()
+    }
+    /// Decodes base64 text.
+    pub fn base64(_bump: &'r Bump, _source: Span<'r>, _step: Step) -> Result<&'r Layer<'r>, LayerError> {
+        todo!()
+    }
+}
+
+/// One replacement: the decoded bytes of `span` become `with` (in the terms of that layer, so text for a
+/// JSON string layer, JSON for a JSON document).
+#[derive(Debug, Clone)]
+pub struct Edit<'r> {
+    pub span: Span<'r>,
+    pub with: Vec<u8>,
+}
+
+/// An edit that cannot be made exactly: it cuts an escape or a character, two edits overlap, or a codec
+/// cannot carry the replacement. The action becomes `block`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotExact;
+
+/// Lowers edits of any layers to the record and splices them in one pass. `root` is the layer whose new
+/// bytes are wanted (the record; or an assembled text, whose layer has no source either).
+/// Edits are in any order; equal edits are one; overlapping ones are [`NotExact`].
+pub fn splice<'r>(_root: &'r Layer<'r>, _edits: &[Edit<'r>]) -> Result<Vec<u8>, NotExact> {
+    todo!()
+}
