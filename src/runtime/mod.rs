@@ -1,1 +1,11 @@
-//! The effects.
+//! The effects: Kafka, HTTP, configuration, logs and metrics, the command line.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "clocks, files, sockets and threads are banned in the engine; this is where they live"
+)]
+
+pub mod admin;
+pub mod cli;
+pub mod config;
+pub mod telemetry;
