@@ -21,7 +21,10 @@ pub struct JsonLimits {
 
 impl Default for JsonLimits {
     fn default() -> Self {
-        Self { depth: 128, nodes: 1 << 20 }
+        Self {
+            depth: 128,
+            nodes: 1 << 20,
+        }
     }
 }
 
@@ -79,7 +82,11 @@ pub struct Value<'r> {
 ///
 /// # Errors
 /// [`JsonError`] names the first offence. After `Trailing` the caller can ask [`parse_prefix`] for the value.
-pub fn parse<'r>(_bump: &'r Bump, _layer: &'r Layer<'r>, _limits: JsonLimits) -> Result<Value<'r>, JsonError> {
+pub fn parse<'r>(
+    _bump: &'r Bump,
+    _layer: &'r Layer<'r>,
+    _limits: JsonLimits,
+) -> Result<Value<'r>, JsonError> {
     todo!()
 }
 
@@ -100,7 +107,11 @@ impl<'r> Value<'r> {
     /// The value's bytes in its layer, a string's quotes included.
     pub fn span(&self) -> Span<'r> {
         let node = self.tape[self.ix as usize];
-        Span { layer: self.layer, start: node.start, end: node.end }
+        Span {
+            layer: self.layer,
+            start: node.start,
+            end: node.end,
+        }
     }
     /// The value's bytes as they stand.
     pub fn raw(&self) -> &'r [u8] {
@@ -139,7 +150,11 @@ impl<'r> Value<'r> {
         todo!()
     }
     /// A JSON string's decoded text as a layer of its own (so that edits in it can be lowered).
-    pub fn text_layer(&self, bump: &'r Bump, step: Step) -> Option<Result<&'r Layer<'r>, LayerError>> {
+    pub fn text_layer(
+        &self,
+        bump: &'r Bump,
+        step: Step,
+    ) -> Option<Result<&'r Layer<'r>, LayerError>> {
         (self.kind() == Kind::String).then(|| Layer::json_string(bump, self.span(), step))
     }
     pub fn u64(&self) -> Option<u64> {

@@ -86,22 +86,44 @@ pub enum LayerError {
 impl<'r> Layer<'r> {
     /// The record: the outermost layer.
     pub fn record(bump: &'r Bump, bytes: &'r [u8]) -> &'r Layer<'r> {
-        bump.alloc(Layer { bytes, source: None, codec: Codec::Slice, step: Step::Hidden })
+        bump.alloc(Layer {
+            bytes,
+            source: None,
+            codec: Codec::Slice,
+            step: Step::Hidden,
+        })
     }
     /// The whole of this layer.
     pub fn span(&'r self) -> Span<'r> {
-        Span { layer: self, start: 0, end: self.bytes.len() as u32 }
+        Span {
+            layer: self,
+            start: 0,
+            end: self.bytes.len() as u32,
+        }
     }
     /// A part of a layer taken as it stands (the `data` member of a structured event).
     pub fn slice(bump: &'r Bump, source: Span<'r>, step: Step) -> &'r Layer<'r> {
-        bump.alloc(Layer { bytes: source.bytes(), source: Some(source), codec: Codec::Slice, step })
+        bump.alloc(Layer {
+            bytes: source.bytes(),
+            source: Some(source),
+            codec: Codec::Slice,
+            step,
+        })
     }
     /// Decodes a JSON string literal (quotes included). Borrows where nothing is escaped.
-    pub fn json_string(_bump: &'r Bump, _source: Span<'r>, _step: Step) -> Result<&'r Layer<'r>, LayerError> {
+    pub fn json_string(
+        _bump: &'r Bump,
+        _source: Span<'r>,
+        _step: Step,
+    ) -> Result<&'r Layer<'r>, LayerError> {
         todo!()
     }
     /// Decodes base64 text.
-    pub fn base64(_bump: &'r Bump, _source: Span<'r>, _step: Step) -> Result<&'r Layer<'r>, LayerError> {
+    pub fn base64(
+        _bump: &'r Bump,
+        _source: Span<'r>,
+        _step: Step,
+    ) -> Result<&'r Layer<'r>, LayerError> {
         todo!()
     }
 }

@@ -1,2 +1,310 @@
+//! The engine: pure and total. It reads no clock, does no I/O, holds no lock, spawns nothing, logs nothing.
+//!
+//! One record's journey: [`wire`] decodes the envelope, [`provider`] translates the body into [`event`]s,
+//! [`state`] absorbs them and says what became judgeable, [`policy`] looks and reports, [`verdict`] decides,
+//! [`redact`] turns edits into bytes. [`Engine::step`] is all of that.
+
+pub mod event;
 pub mod json;
 pub mod layer;
+pub mod policy;
+pub mod provider;
+pub mod redact;
+pub mod state;
+pub mod verdict;
+pub mod wire;
+
+use bumpalo::Bump;
+
+/// Milliseconds since the Unix epoch.
+pub type Millis = i64;
+
+/// One record, borrowed from the consumer.
+#[derive(Debug, Clone, Copy)]
+pub struct Input<'a> {
+    pub topic: &'a str,
+    pub partition: i32,
+    pub offset: i64,
+    /// The Kafka timestamp; `None` where none exists (`check`).
+    pub timestamp: Option<Millis>,
+    pub key: Option<&'a [u8]>,
+    pub headers: &'a [(&'a str, Option<&'a [u8]>)],
+    pub value: Option<&'a [u8]>,
+}
+
+/// Where an emission goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum To {
+    Verdicts,
+    Redacted,
+    DeadLetters,
+}
+
+/// One output record. It carries the input's key and goes to the input's partition number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Emission {
+    pub to: To,
+    pub key: Option<Vec<u8>>,
+    pub headers: Vec<(String, Vec<u8>)>,
+    pub value: Option<Vec<u8>>,
+    /// Dead letters keep the original's; `None`: the producer's.
+    pub timestamp: Option<Millis>,
+}
+
+impl Emission {
+    /// Bytes on the wire as Kafka counts a record, headers included, rounded up.
+    pub fn size(&self) -> usize {
+        let headers: usize = self
+            .headers
+            .iter()
+            .map(|(k, v)| k.len() + v.len() + 10)
+            .sum();
+        self.key.as_ref().map_or(0, Vec::len)
+            + self.value.as_ref().map_or(0, Vec::len)
+            + headers
+            + 64
+    }
+}
+
+/// How a record ended. The sum over outcomes equals the records consumed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It gave at least one verdict.
+    Judged,
+    /// It gave none: a delta, an unknown type, a duplicate.
+    Passed,
+    Rejected(wire::Reject),
+}
+
+/// Whether a tick has more to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remaining {
+    None,
+    Some,
+}
+
+/// Bounds of everything that grows with input. Each is a finding or a metric when it is met.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// A record's key and value, bytes.
+    pub record_bytes: u64,
+    /// Argument text of one open call, bytes.
+    pub call_bytes: u64,
+    /// All emissions of one step, bytes, headers counted.
+    pub output_bytes: u64,
+    /// One verdict, bytes; the rest of its findings is counted under `findings_omitted`.
+    pub verdict_bytes: u64,
+    /// One record of the redacted topic as its `max.message.bytes` allows, bytes.
+    pub redacted_record_bytes: u64,
+    /// One record of the dead-letter topic, bytes.
+    pub deadletter_record_bytes: u64,
+    pub open_calls_per_response: u32,
+    pub open_calls_per_conversation: u32,
+    /// Settled calls, and results, remembered per conversation.
+    pub history: u32,
+    pub conversation_bytes: u64,
+    /// State of one partition, bytes; the least recently used conversation goes first.
+    pub partition_bytes: u64,
+    pub json_depth: u32,
+    pub json_nodes: u32,
+    /// `model.closed` missing: an open call is cut after this idle time, milliseconds.
+    pub call_ttl_ms: u64,
+    pub conversation_ttl_ms: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            record_bytes: 8 << 20,
+            call_bytes: 768 << 10,
+            output_bytes: 16 << 20,
+            verdict_bytes: 64 << 10,
+            redacted_record_bytes: 1_000_000,
+            deadletter_record_bytes: 1_000_000,
+            open_calls_per_response: 128,
+            open_calls_per_conversation: 64 * 4,
+            history: 1024,
+            conversation_bytes: 4 << 20,
+            partition_bytes: 256 << 20,
+            json_depth: 128,
+            json_nodes: 1 << 20,
+            call_ttl_ms: 15 * 60 * 1000,
+            conversation_ttl_ms: 24 * 60 * 60 * 1000,
+        }
+    }
+}
+
+/// What a step gives. One value is used for all steps of a worker; its buffers are reused.
+#[derive(Debug, Default)]
+pub struct Out {
+    pub emissions: Vec<Emission>,
+    /// What happened, for metrics: bounded in number per step, never text from outside.
+    pub observations: Vec<Observation>,
+    bump: Bump,
+}
+
+impl Out {
+    pub fn clear(&mut self) {
+        self.emissions.clear();
+        self.observations.clear();
+    }
+}
+
+/// A fact for the metrics. Labels are closed sets; `fleet` is the configured name or `_other`.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Observation {
+    /// A verdict was made.
+    Verdict {
+        fleet: String,
+        provider: Option<provider::Provider>,
+        checkpoint: verdict::Checkpoint,
+        decision: verdict::Decision,
+        action: verdict::Decision,
+        /// The first policy whose finding blocks, when `action` is block.
+        blocked_by: Option<&'static str>,
+    },
+    Finding {
+        policy: &'static str,
+        severity: policy::Severity,
+        mode: policy::Mode,
+    },
+    /// A tool output's size before policies, bytes.
+    ResultSize {
+        provider: Option<provider::Provider>,
+        bytes: u64,
+    },
+    /// A result over the cap, and bytes taken out.
+    Oversize {
+        fleet: String,
+        provider: Option<provider::Provider>,
+        action: verdict::Decision,
+        removed: u64,
+    },
+    /// An assembly ended: `final`, or a cut reason's label.
+    Assembly {
+        provider: Option<provider::Provider>,
+        outcome: &'static str,
+        fragments: u32,
+    },
+    Opaque {
+        provider: Option<provider::Provider>,
+        kind: &'static str,
+    },
+    Event {
+        provider: Option<provider::Provider>,
+        kind: wire::EventType,
+    },
+    DeadLetter {
+        reason: &'static str,
+    },
+    /// A conversation was evicted or expired.
+    Evicted {
+        reason: &'static str,
+    },
+}
+
+/// What an engine is made of. Everything here is data; files were read by the runtime.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    pub limits: Limits,
+    pub policy: policy::PolicySettings,
+    pub redacted: Redacted,
+    /// Secret for keyed digests, the same on all instances.
+    pub fingerprint_key: [u8; 32],
+    /// First eight characters of the cluster id: the first part of every id.
+    pub cluster: String,
+    /// The consumer group: the `source` of verdicts is `/sluicegate/<group>`.
+    pub group: String,
+    /// CloudEvents `time` stands for a missing Kafka timestamp (`check`).
+    pub trust_event_time: bool,
+    /// Inputs are lines of a file: a value that looks like a structured event is one (`check`).
+    pub lines: bool,
+    /// Fleet names that may be metric labels; others are `_other`. Empty: the first 32 seen are not tracked here, all are `_other` but `default`.
+    pub fleet_labels: Vec<String>,
+}
+
+/// What is published on the redacted topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Redacted {
+    /// Records of calls that the provider runs, too.
+    pub provider_calls: bool,
+    /// Requests are published only when changed, or always.
+    pub publish: Publish,
+    /// A blocked result is replaced by the provider's error form, or withheld.
+    pub on_block: OnBlock,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Publish {
+    #[default]
+    Changed,
+    All,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnBlock {
+    #[default]
+    ErrorForm,
+    Withhold,
+}
+
+/// A setting that cannot hold: where, what, and the limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// `policies.SG01.options.max_bytes`
+    pub path: String,
+    pub problem: String,
+}
+
+/// The engine: compiled settings, shared read-only by all workers.
+pub struct Engine {
+    settings: Settings,
+    policies: policy::Policies,
+}
+
+impl Engine {
+    /// # Errors
+    /// Every setting that cannot hold, with its path.
+    pub fn new(_settings: Settings) -> Result<Engine, Vec<Problem>> {
+        todo!()
+    }
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+    /// `sha256:…` over the effective policy settings: the `policy.digest` of verdicts.
+    pub fn policy_digest(&self) -> &str {
+        self.policies.digest()
+    }
+    /// Judges one record. Total: never panics, blocks, logs or reads a clock. Clears `out` first.
+    pub fn step(
+        &self,
+        _state: &mut state::PartitionState,
+        _input: &Input<'_>,
+        _out: &mut Out,
+    ) -> Outcome {
+        todo!()
+    }
+    /// Expires idle calls and conversations up to `now`, at most `budget` of them. Emissions carry the key of
+    /// their conversation's first record. Clears `out` first.
+    pub fn tick(
+        &self,
+        _state: &mut state::PartitionState,
+        _source: TickSource<'_>,
+        _budget: u32,
+        _out: &mut Out,
+    ) -> Remaining {
+        todo!()
+    }
+}
+
+/// Which partition a tick is for, and the time it is given.
+#[derive(Debug, Clone, Copy)]
+pub struct TickSource<'a> {
+    pub topic: &'a str,
+    pub partition: i32,
+    pub now: Millis,
+}

@@ -1,0 +1,394 @@
+//! The vocabulary: what every provider's wire shapes are translated into.
+//!
+//! Reassembly, pairing and policies know these events only. They borrow from the record (`'r`): a value is
+//! a place in a parsed document, so whoever reports a finding can point at it and whoever edits can splice
+//! it. The vocabulary is wide enough for all providers of `provider-formats` §0 to §9; a wire shape that
+//! means none of these is [`Event::Opaque`], never an error.
+//!
+//! Order is the document's. A request is `RequestBegin`, any of `Tool` and `Turn`, `RequestEnd`. A response,
+//! streamed or whole, is `Begin`, any of the call and result events, `Stop` (how it ended is known), `End`
+//! (its terminal marker was seen). A whole body gives the same events as a stream.
+
+use super::json::Value;
+
+/// A call's position within its response: Responses `(output_index, 0)`, Chat `(tool_calls index, choice)`,
+/// Anthropic `(content block index, 0)`, Gemini order of arrival, MCP `(0, 0)` of an exchange of its own.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+pub struct Slot(pub u32, pub u32);
+
+/// Who runs a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Executor {
+    Client,
+    Provider,
+}
+
+/// What a call's arguments are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Form {
+    /// JSON in text (`function_call.arguments`, `input_json_delta`); published under `arguments`.
+    JsonText,
+    /// A JSON value on the wire (`tool_search_call.arguments`, a shell `action`); published under `arguments`, raw bytes.
+    JsonValue,
+    /// Free text or code (`custom_tool_call.input`, `code_interpreter_call.code`); published under `input`.
+    FreeText,
+}
+
+/// The value of a call's arguments in one event.
+#[derive(Debug, Clone, Copy)]
+pub enum Args<'r> {
+    /// Not in this event.
+    Absent,
+    /// A JSON string whose decoded content is the argument text.
+    Text(Value<'r>),
+    /// A JSON value that is the argument itself: its raw bytes count.
+    Raw(Value<'r>),
+}
+
+/// A name that stands on the wire, or one that follows from the type (`shell_call` is `shell`).
+#[derive(Debug, Clone, Copy)]
+pub enum Name<'r> {
+    Wire(Value<'r>),
+    Implied(&'static str),
+    /// Not known yet, or none.
+    None,
+}
+
+/// What is known of a call when an event shows it. Attributes that are absent leave earlier ones standing.
+#[derive(Debug, Clone, Copy)]
+pub struct CallFacts<'r> {
+    pub slot: Slot,
+    /// The correlating id (`call_id`, `id`); null and empty count as absent.
+    pub id: Option<Value<'r>>,
+    /// The item's own id, used where no correlating id exists.
+    pub item_id: Option<Value<'r>>,
+    pub name: Name<'r>,
+    pub namespace: Option<Value<'r>>,
+    pub server: Option<Value<'r>>,
+    pub executor: Executor,
+    pub form: Form,
+    pub args: Args<'r>,
+    /// The whole item or block as it stands, for its place.
+    pub item: Value<'r>,
+}
+
+/// What an item says of itself at its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum ItemStatus {
+    /// `completed`, or no status at all.
+    Complete,
+    /// `in_progress` of a call made by a program that is now suspended: its arguments are whole.
+    Suspended,
+    /// `incomplete`, or anything that is not an end.
+    Incomplete,
+}
+
+/// Why a call never became final. The label of `cut_call`.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
+pub enum CutReason {
+    /// The output token limit, or the context window.
+    MaxTokens,
+    ContentFilter,
+    Refused,
+    /// The provider reported an error or a failed response.
+    Failed,
+    /// The turn paused or was compacted before the call's end.
+    Paused,
+    /// The turn ended by a marker that does not let client calls run (`end_turn` beside `tool_use`).
+    EndedOtherwise,
+    /// The item itself says that it is incomplete.
+    ItemIncomplete,
+    /// `model.closed` came before a terminal marker.
+    TransportClosed,
+    /// No event for the time to live.
+    Expired,
+    /// Another response began in its place.
+    Superseded,
+    /// The provider cancelled it.
+    Cancelled,
+    /// Fragments for a call that was never opened.
+    Orphan,
+    /// An event of its response could not be decoded.
+    Undecodable,
+    /// It outgrew a limit.
+    Limit,
+}
+
+impl CutReason {
+    /// The label in verdicts and metrics.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::MaxTokens => "max_tokens",
+            Self::ContentFilter => "content_filter",
+            Self::Refused => "refused",
+            Self::Failed => "failed",
+            Self::Paused => "paused",
+            Self::EndedOtherwise => "ended_otherwise",
+            Self::ItemIncomplete => "item_incomplete",
+            Self::TransportClosed => "transport_closed",
+            Self::Expired => "expired",
+            Self::Superseded => "superseded",
+            Self::Cancelled => "cancelled",
+            Self::Orphan => "orphan",
+            Self::Undecodable => "undecodable",
+            Self::Limit => "limit",
+        }
+    }
+}
+
+/// What a response's ending means for the calls of one executor that are still open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Fate {
+    /// Closed calls become final, unless their item says otherwise.
+    Final,
+    Cut(CutReason),
+    /// They stay open across the boundary (`pause_turn` and provider-run calls).
+    Carry,
+}
+
+/// How a response ended, by the terminal table (`provider-formats` §9).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Stop {
+    pub client: Fate,
+    pub provider: Fate,
+    /// Chat: the choice it speaks of. `None`: the whole response.
+    pub choice: Option<u32>,
+}
+
+/// One piece of a result's content, in document order.
+#[derive(Debug, Clone, Copy)]
+pub enum Part<'r> {
+    /// A JSON string whose decoded content the model reads.
+    Text(Value<'r>),
+    /// A JSON value (object, array, scalar) that the model reads as it stands.
+    Json(Value<'r>),
+    /// An image, audio, file, document that is not text; the label names its wire type.
+    Media {
+        value: Value<'r>,
+        kind: &'static str,
+    },
+    /// An opaque or unknown part: never scanned, never edited.
+    Opaque {
+        value: Value<'r>,
+        kind: &'static str,
+    },
+}
+
+/// Whether a result says that its tool failed, by the provider's own means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// No means, or not used.
+    Unsaid,
+    Ok,
+    Failed,
+}
+
+/// How the result is written on the wire: what its error form is, where provenance may be added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResultShape {
+    /// Anthropic `tool_result` block: `content`, `is_error`.
+    AnthropicToolResult,
+    /// OpenAI/xAI `function_call_output` and `custom_tool_call_output`: `output`.
+    ResponsesOutput,
+    /// `shell_call_output`: `output[]` of `{stdout,stderr,outcome}`.
+    ShellOutput,
+    /// `local_shell_call_output`, `apply_patch_call_output`: an `output` string.
+    PlainOutput,
+    /// `computer_call_output`, `tool_search_output`, `mcp_approval_response`: typed, not text.
+    TypedOutput,
+    /// Chat `role:tool` message: `content`.
+    ChatTool,
+    /// Gemini `functionResponse.response`.
+    GeminiResponse,
+    /// MCP `tools/call` result.
+    McpResult,
+    /// `io.sluicegate.tool.result.v1`: `content`, `outcome`.
+    Host,
+    /// A result inside a model's response: never edited.
+    Server,
+}
+
+/// A tool's output, wherever it stands.
+#[derive(Debug, Clone)]
+pub struct ResultItem<'r> {
+    pub shape: ResultShape,
+    /// The whole item, block or event data.
+    pub item: Value<'r>,
+    /// The value that carries the content (`content`, `output`), absent if the item has none.
+    pub content: Option<Value<'r>>,
+    pub parts: Vec<Part<'r>>,
+    pub call_id: Option<Value<'r>>,
+    pub tool: Name<'r>,
+    pub server: Option<Value<'r>>,
+    pub failure: Failure,
+    /// The member that says so (`is_error`, `outcome`), if it stands there.
+    pub failure_value: Option<Value<'r>>,
+    /// A typed error code of a server tool (`max_uses_exceeded`), from a closed list.
+    pub error_code: Option<&'static str>,
+    /// Host results: `source`, `url`, `fetched_at` members.
+    pub source: Option<Value<'r>>,
+    pub url: Option<Value<'r>>,
+    pub fetched_at: Option<Value<'r>>,
+}
+
+/// How a tool definition lets its calls be checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum ToolFamily {
+    /// JSON arguments; a schema may be there.
+    Function,
+    /// Free text.
+    Custom,
+    /// A type of the provider's own whose input schema is implied; `name` is its type without the date.
+    Typed,
+}
+
+/// One tool definition.
+#[derive(Debug, Clone, Copy)]
+pub struct ToolDef<'r> {
+    pub name: Name<'r>,
+    pub namespace: Option<Value<'r>>,
+    pub server: Option<Value<'r>>,
+    pub family: ToolFamily,
+    pub schema: Option<Value<'r>>,
+    pub item: Value<'r>,
+    /// Arrived inside the conversation or a response, not in the request's own list.
+    pub late: bool,
+}
+
+/// One item of a request's history.
+#[derive(Debug, Clone)]
+pub enum Turn<'r> {
+    /// An echoed call: its id and arguments as the client sends them back.
+    Call(CallFacts<'r>),
+    /// A tool's output that the client puts before the model.
+    Result(ResultItem<'r>),
+    /// A result of a provider-run tool echoed in the history: not judged again here.
+    ServerResult {
+        item: Value<'r>,
+        call_id: Option<Value<'r>>,
+    },
+    /// What the model said: text, reasoning.
+    Model(Value<'r>),
+    User(Value<'r>),
+    System(Value<'r>),
+    Opaque {
+        value: Value<'r>,
+        kind: &'static str,
+    },
+}
+
+/// What one record says, in order.
+#[derive(Debug, Clone)]
+pub enum Event<'r> {
+    /// A request is about to be sent. `elsewhere`: part of the history is kept by the provider or was sent
+    /// before (`previous_response_id`, `conversation`, `historyfrom`).
+    RequestBegin {
+        body: Value<'r>,
+        elsewhere: bool,
+    },
+    /// A tool definition: of the request being read, or late, of the response being read.
+    Tool(ToolDef<'r>),
+    /// `group` numbers the merged same-role message the item stands in.
+    Turn {
+        group: u32,
+        turn: Turn<'r>,
+    },
+    RequestEnd,
+
+    /// A response begins; an open one of the same exchange is superseded (`again`: a second `message_start`).
+    Begin {
+        id: Option<Value<'r>>,
+        again: bool,
+    },
+    /// A call is opened, perhaps with its whole value.
+    Open(CallFacts<'r>),
+    /// More argument text. `part` numbers pieces that end separately (a shell call's commands).
+    Append {
+        slot: Slot,
+        part: u32,
+        text: Value<'r>,
+    },
+    /// Streamed leaf of an argument object (Gemini `partialArgs`); `more`: the string goes on.
+    Leaf {
+        slot: Slot,
+        path: Value<'r>,
+        value: Value<'r>,
+        more: bool,
+    },
+    /// The provider restates the whole text (`*.done`).
+    Restate {
+        slot: Slot,
+        args: Args<'r>,
+    },
+    /// The item's end marker with nothing restated.
+    Close {
+        slot: Slot,
+        status: ItemStatus,
+    },
+    /// The authoritative item: opens what was not opened, restates, closes. `listed`: from the final list of
+    /// the response object, which may repeat, lack or renumber items.
+    Item {
+        call: CallFacts<'r>,
+        status: ItemStatus,
+        listed: bool,
+    },
+    /// A tool that the provider ran answered. `closes`: the call is thereby final whatever the ending.
+    ServerResult {
+        result: ResultItem<'r>,
+        closes: bool,
+    },
+    /// How the response ends is known.
+    Stop(Stop),
+    /// Its terminal marker was seen: what is open is settled by the last `Stop`, else cut.
+    End,
+    /// The provider reported an error: settles everything open.
+    Error {
+        reason: CutReason,
+    },
+
+    /// The transport of the response ended.
+    Closed,
+    /// The host began to run a tool.
+    Started(Started<'r>),
+    /// Raw tool output before it is put into a request.
+    HostResult(ResultItem<'r>),
+    /// Something not understood: counted, and listed under `not_inspected`.
+    Opaque {
+        value: Value<'r>,
+        kind: &'static str,
+    },
+}
+
+/// `io.sluicegate.tool.started.v1`.
+#[derive(Debug, Clone, Copy)]
+pub struct Started<'r> {
+    pub call_id: Option<Value<'r>>,
+    pub tool: Option<Value<'r>>,
+    pub idempotency_key: Option<Value<'r>>,
+    pub arguments_sha256: Option<Value<'r>>,
+    pub item: Value<'r>,
+}
+
+/// Text from outside: no `Display`, and `Debug` prints the length only, so it cannot reach a log or a message.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Untrusted<T>(T);
+
+impl<T> Untrusted<T> {
+    pub fn new(text: T) -> Self {
+        Self(text)
+    }
+    /// The text itself. Every use of this name is a place to look at in review.
+    pub fn untrusted(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: AsRef<[u8]>> std::fmt::Debug for Untrusted<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Untrusted({} bytes)", self.0.as_ref().len())
+    }
+}

@@ -1,0 +1,311 @@
+//! Policies: each looks at a subject and a read-only view, and reports findings.
+//!
+//! A policy is one file and two registry lines. Policies never import one another; what several need stands
+//! in this module or in `scan`. A policy cannot change state, and what it reports holds no text from outside.
+
+use super::Millis;
+use super::event::{CutReason, Form, ResultItem, Started};
+use super::json::{JsonError, Value};
+use super::layer::{Edit, Layer, Span};
+use super::provider::Provider;
+use super::state::{Call, Conversation, Exchange, Tool};
+use super::verdict::{Checkpoint, Decision};
+use serde::{Deserialize, Serialize};
+
+/// Whether a policy's findings count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    Enforce,
+    Monitor,
+    Off,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    Low,
+    Medium,
+    High,
+    Critical,
+}
+
+/// The base policy that `--profile` picks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Profile {
+    Strict,
+    #[default]
+    Standard,
+    Monitor,
+    Off,
+}
+
+/// One rule of a policy. `effect` is that of `standard`; `strict` may be stronger.
+#[derive(Debug, Clone, Copy)]
+pub struct Rule {
+    pub name: &'static str,
+    pub effect: Decision,
+    pub strict: Decision,
+    pub severity: Severity,
+    /// A fixed template, lower case, no full stop: what is wrong and what follows.
+    pub message: &'static str,
+}
+
+/// What a policy says of itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Meta {
+    /// `SG01`.
+    pub code: &'static str,
+    /// Its number, for bit sets.
+    pub number: u8,
+    pub name: &'static str,
+    /// The checklist item or rule it stands for.
+    pub checklist: &'static str,
+    pub summary: &'static str,
+    pub rules: &'static [Rule],
+}
+
+/// An option that cannot hold: the path within the policy's options, the value's limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OptionsProblem {
+    pub path: String,
+    pub problem: String,
+}
+
+/// A policy.
+pub trait Policy: Sized + Send + Sync {
+    const META: Meta;
+    type Options: Default + Clone + Serialize + for<'de> Deserialize<'de>;
+    fn new(options: Self::Options, profile: Profile) -> Result<Self, OptionsProblem>;
+    fn check<'r>(&self, subject: &Subject<'_, 'r>, view: &View<'_>, report: &mut Report<'r>);
+}
+
+/// What is judged.
+#[derive(Debug, Clone, Copy)]
+pub enum Subject<'s, 'r> {
+    /// Arguments that are final, or a call that ended without.
+    Call(&'s CallSubject<'s, 'r>),
+    Start(&'s StartSubject<'s, 'r>),
+    Result(&'s ResultSubject<'s, 'r>),
+    Request(&'s RequestSubject<'s, 'r>),
+}
+
+impl Subject<'_, '_> {
+    pub fn checkpoint(&self) -> Checkpoint {
+        match self {
+            Subject::Call(_) => Checkpoint::ToolCall,
+            Subject::Start(_) => Checkpoint::ToolStart,
+            Subject::Result(r) => r.checkpoint,
+            Subject::Request(_) => Checkpoint::ModelRequest,
+        }
+    }
+}
+
+/// A call that ended.
+#[derive(Debug)]
+pub struct CallSubject<'s, 'r> {
+    pub call: &'s Call,
+    /// `None`: final. Otherwise why it was cut.
+    pub cut: Option<CutReason>,
+    /// The assembled text as a layer of its own (`Step::Arguments`); for an empty final JSON call, `{}`.
+    pub layer: &'r Layer<'r>,
+    /// The text as it was assembled was empty (so `layer` holds `{}`).
+    pub empty: bool,
+    /// The text parsed, for `JsonText` and `JsonValue`; `None` for free text and for cut calls.
+    pub args: Option<Result<Value<'r>, JsonError>>,
+}
+
+impl CallSubject<'_, '_> {
+    pub fn is_json(&self) -> bool {
+        !matches!(self.call.form, Form::FreeText)
+    }
+}
+
+/// The host began to run a tool.
+#[derive(Debug)]
+pub struct StartSubject<'s, 'r> {
+    pub started: Started<'r>,
+    /// The call it names, if known.
+    pub call: Option<&'s Call>,
+}
+
+/// A tool's output.
+#[derive(Debug)]
+pub struct ResultSubject<'s, 'r> {
+    pub checkpoint: Checkpoint,
+    pub result: &'s ResultItem<'r>,
+    /// The call it answers, if known.
+    pub call: Option<&'s Call>,
+    /// When content was first seen (provenance's `fetched_at`).
+    pub first_seen: Millis,
+    /// UTF-8 bytes of all text parts, decoded.
+    pub text_bytes: u64,
+}
+
+/// A request about to be sent.
+#[derive(Debug)]
+pub struct RequestSubject<'s, 'r> {
+    pub body: Value<'r>,
+    /// Its client results in document order, each with what was decided for it.
+    pub results: &'s [RequestResult<'r>],
+    pub elsewhere: bool,
+}
+
+#[derive(Debug)]
+pub struct RequestResult<'r> {
+    pub item: ResultItem<'r>,
+    pub action: Decision,
+    /// UTF-8 bytes of its text parts after its own edits.
+    pub text_bytes: u64,
+}
+
+/// What a policy may look at beside its subject.
+pub struct View<'s> {
+    pub conversation: &'s Conversation,
+    pub exchange: Option<&'s Exchange>,
+    pub provider: Provider,
+    pub fleet: &'s str,
+    pub agent: &'s str,
+    /// The conversation's clock.
+    pub now: Millis,
+    /// Compiled schemas, kept between records.
+    pub schemas: &'s SchemaCache,
+}
+
+/// What is known of a call's tool.
+#[derive(Debug, Clone, Copy)]
+pub enum ToolKnown<'s> {
+    /// The request of the exchange was not seen: nothing can be said.
+    RequestUnseen,
+    /// Declared, perhaps with a schema.
+    Declared(&'s Tool),
+    /// The request was seen and does not declare it.
+    Undeclared,
+}
+
+/// Where a finding is: an extent of a layer. Its `at` list is made when the verdict is.
+#[derive(Debug, Clone, Copy)]
+pub enum Place<'r> {
+    /// The subject as a whole.
+    Whole,
+    /// This value (and, if `range` is given, these decoded bytes of its string).
+    Value {
+        value: Value<'r>,
+        range: Option<(u32, u32)>,
+    },
+    /// A byte range of a layer that is not JSON.
+    Span(Span<'r>),
+}
+
+/// What backs a finding up. Cannot hold text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Evidence {
+    None,
+    Bytes {
+        found: u64,
+        limit: u64,
+    },
+    Count {
+        found: u64,
+        limit: u64,
+    },
+    /// A JSON Schema keyword, from the library's closed list, and how many violations there are.
+    Schema {
+        keyword: &'static str,
+    },
+    /// A label of a closed set (a cut reason, a kind).
+    Label {
+        kind: &'static str,
+        label: &'static str,
+    },
+    /// Byte offset of a syntax error.
+    Offset {
+        at: u64,
+    },
+}
+
+/// One finding.
+#[derive(Debug, Clone)]
+pub struct Finding<'r> {
+    pub policy: &'static Meta,
+    pub rule: &'static Rule,
+    /// After the profile and the rule's own setting.
+    pub effect: Decision,
+    pub mode: Mode,
+    pub place: Place<'r>,
+    pub evidence: Evidence,
+}
+
+/// Collects what policies say of one subject.
+#[derive(Debug, Default)]
+pub struct Report<'r> {
+    pub findings: Vec<Finding<'r>>,
+    /// What a redaction needs. An edit that touches an opaque field is refused later and blocks.
+    pub edits: Vec<Edit<'r>>,
+    /// Codes that say `not_observed` now.
+    pub not_observed: u32,
+}
+
+/// Compiled JSON Schemas by digest of their text, bounded. Interior mutability: one worker owns it.
+#[derive(Default)]
+pub struct SchemaCache {
+    // private
+}
+
+/// Settings of all policies, as a configuration file gives them.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PolicySettings {
+    pub profile: Profile,
+    /// The bundle's name, shown in verdicts.
+    pub bundle: String,
+    /// By code (`SG01`).
+    pub policies: std::collections::BTreeMap<String, OnePolicy>,
+}
+
+/// Settings of one policy.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct OnePolicy {
+    /// `None`: the profile's.
+    pub mode: Option<Mode>,
+    /// Rule name to effect, where it differs from the profile's.
+    pub rules: std::collections::BTreeMap<String, Decision>,
+    /// The policy's own options.
+    pub options: serde_json::Map<String, serde_json::Value>,
+}
+
+/// All policies of this build, compiled.
+pub struct Policies {
+    digest: String,
+    // private: one field a policy, made by the registry
+}
+
+impl Policies {
+    /// # Errors
+    /// Every setting that cannot hold: unknown codes, rules, options, out-of-bounds values.
+    pub fn new(_settings: &PolicySettings) -> Result<Policies, Vec<super::Problem>> {
+        todo!()
+    }
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+    /// Every policy's description, in order of code.
+    pub fn catalogue() -> &'static [&'static Meta] {
+        todo!()
+    }
+    /// The default options of a policy as JSON, for `policies CODE` and the configuration reference.
+    pub fn default_options(_code: &str) -> Option<serde_json::Value> {
+        todo!()
+    }
+    /// Lets every enabled policy look at the subject.
+    pub fn check<'r>(
+        &self,
+        _subject: &Subject<'_, 'r>,
+        _view: &View<'_>,
+        _report: &mut Report<'r>,
+    ) {
+        todo!()
+    }
+}

@@ -1,0 +1,2 @@
+//! OpenAI.
+pub mod responses;
