@@ -8,4 +8,14 @@
 pub mod admin;
 pub mod cli;
 pub mod config;
+pub mod embedded;
+pub mod environment;
+pub mod gate;
+pub mod judge;
+pub mod kafka;
+pub mod port;
+pub mod restore;
+pub mod service;
+pub mod settings;
 pub mod telemetry;
+pub mod worker;
