@@ -16,6 +16,7 @@
 
 use crate::engine::policy::{PolicySettings, Profile};
 use crate::engine::{Limits, Problem, Redacted, Settings};
+use crate::runtime::settings;
 use config::{Environment, FileFormat, ValueKind};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -65,6 +66,8 @@ pub struct Kafka {
     pub start: Start,
     /// How long `run` keeps trying to reach the brokers before it gives up with exit code 4.
     pub startup_timeout: Time,
+    /// How long the group waits for a member that went silent.
+    pub session_timeout: Time,
     pub security_protocol: SecurityProtocol,
     pub sasl: Sasl,
     /// PEM file of the authorities that sign the brokers' certificates.
@@ -241,6 +244,7 @@ impl Default for Kafka {
             topics: Topics::default(),
             start: Start::default(),
             startup_timeout: Time(Duration::from_secs(30)),
+            session_timeout: Time(Duration::from_secs(30)),
             security_protocol: SecurityProtocol::default(),
             sasl: Sasl::default(),
             ca_file: None,
@@ -335,6 +339,7 @@ pub const DENIED_PROPERTIES: &[(&str, &str)] = &[
     ("message.max.bytes", "it follows from engine.limits"),
     ("message.timeout.ms", "it follows from the transaction"),
     ("delivery.timeout.ms", "it follows from the transaction"),
+    ("session.timeout.ms", "set kafka.session_timeout"),
     ("transaction.timeout.ms", "set worker.transaction_timeout"),
     (
         "socket.timeout.ms",
@@ -627,14 +632,15 @@ impl Config {
         {
             p.push(problem("worker.transaction_timeout", format!("{}: must be 1s to 15m (the brokers' transaction.max.timeout.ms) and at least four commit intervals", w.transaction_timeout)));
         }
-        let session = self
-            .kafka
-            .properties
-            .get("session.timeout.ms")
-            .and_then(|v| v.parse().ok())
-            .unwrap_or(45_000);
-        if w.drain_timeout.0 > Duration::from_millis(session) {
-            p.push(problem("worker.drain_timeout", format!("{}: must not exceed session.timeout.ms ({session}ms), or others take over what is being drained", w.drain_timeout)));
+        let session = self.kafka.session_timeout;
+        if session.0 < Duration::from_secs(6) || session.0 > Duration::from_secs(30 * 60) {
+            p.push(problem(
+                "kafka.session_timeout",
+                format!("{session}: must be 6s to 30m, as the brokers' group.min and group.max.session.timeout.ms allow"),
+            ));
+        }
+        if w.drain_timeout > session {
+            p.push(problem("worker.drain_timeout", format!("{}: must not exceed kafka.session_timeout ({session}), or others take over what is being drained", w.drain_timeout)));
         }
     }
 
@@ -793,6 +799,77 @@ impl Config {
             fleet_labels: self.fleets.keys().cloned().collect(),
         })
     }
+}
+
+impl Config {
+    /// What the worker and its Kafka adapter need, for a file that was checked for [`Need::Kafka`].
+    ///
+    /// # Errors
+    /// The password file cannot be read.
+    pub fn settings(&self) -> Result<settings::Settings, Problem> {
+        let (k, w, l) = (&self.kafka, &self.worker, &self.engine.limits);
+        let mut properties = k.properties.clone();
+        let mut set = |name: &str, value: Option<&str>| {
+            if let Some(value) = value {
+                properties.insert(name.into(), value.into());
+            }
+        };
+        if k.security_protocol != SecurityProtocol::Plaintext {
+            set("security.protocol", Some(k.security_protocol.name()));
+        }
+        set("sasl.mechanism", k.sasl.mechanism.map(Mechanism::name));
+        set("sasl.username", k.sasl.username.as_deref());
+        set("sasl.password", self.password()?.as_deref());
+        set("ssl.ca.location", k.ca_file.as_ref().and_then(|f| f.to_str()));
+        let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        let inputs: Vec<&str> = k.inputs.iter().map(String::as_str).collect();
+        let base = settings::Settings::new(k.bootstrap_servers.clone(), k.group.clone(), &inputs);
+        Ok(settings::Settings {
+            instance: k.instance.clone().unwrap_or_else(host_name),
+            workers: w.count,
+            static_membership: k.static_membership,
+            verdicts: k.topics.verdicts.clone(),
+            redacted: k.topics.redacted.clone(),
+            deadletters: k.topics.deadletters.clone(),
+            start: match k.start {
+                Start::Earliest => settings::Start::Earliest,
+                Start::Latest => settings::Start::Latest,
+            },
+            on_offset_reset: match self.state.on_offset_reset {
+                OnOffsetReset::Refuse => settings::OnReset::Refuse,
+                OnOffsetReset::ReplayFresh => settings::OnReset::ReplayFresh,
+            },
+            on_loss: match self.state.on_loss {
+                OnLoss::Refuse => settings::OnLoss::Refuse,
+                OnLoss::StartEmpty => settings::OnLoss::StartEmpty,
+            },
+            commit_min: w.commit_min.0,
+            commit_interval: w.commit_interval.0,
+            transaction_timeout: w.transaction_timeout.0,
+            session_timeout: k.session_timeout.0,
+            startup_timeout: k.startup_timeout.0,
+            drain_timeout: w.drain_timeout.0,
+            sizes: settings::Sizes {
+                record: size(l.record_bytes),
+                output: size(l.output_bytes),
+                verdict: size(l.verdict_bytes),
+                ..base.sizes
+            },
+            properties,
+            ..base
+        })
+    }
+}
+
+/// The host's name: a pod's name under Kubernetes.
+fn host_name() -> String {
+    let text = std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .ok()
+        .or_else(|| std::env::var("HOSTNAME").ok())
+        .unwrap_or_default();
+    let name: String =
+        text.trim().chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' }).collect();
+    if name.is_empty() { "0".into() } else { name }
 }
 
 /// The reason why a librdkafka property is not for the operator.
