@@ -1,2 +1,5 @@
 pub mod json;
 pub mod layer;
+pub mod provider {
+    pub mod sse;
+}
