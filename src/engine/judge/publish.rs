@@ -10,7 +10,7 @@ use crate::engine::verdict::{
     engine_finding,
 };
 use crate::engine::wire::Envelope;
-use crate::engine::{Emission, Engine, Input, Millis, Observation, To};
+use crate::engine::{Emission, Engine, Input, Millis, Observation, Payload, To};
 
 /// The part of a value that a dead letter keeps when the whole does not fit.
 const DEAD_LETTER_PREFIX: usize = 64 << 10;
@@ -240,9 +240,9 @@ pub(super) fn dead_letter(engine: &Engine, input: &Input<'_>, reason: &str, stag
         timestamp: input.timestamp,
     };
     match engine.settings.dead_letter_payload {
-        super::super::Payload::Full => {}
-        super::super::Payload::Hash => shorten(engine, &mut letter, 0),
-        super::super::Payload::None => letter.value = None,
+        Payload::Full => {}
+        Payload::Hash => shorten(engine, &mut letter, 0),
+        Payload::None => letter.value = None,
     }
     stamp_dead_letter(&mut letter, reason, stage, input.topic, input.partition, input.offset);
     if letter.size() as u64 > engine.settings.limits.deadletter_record_bytes {
