@@ -106,6 +106,10 @@ impl<'r> Layer<'r> {
             step: Step::Hidden,
         })
     }
+    /// The assembled text of a call: a root of its own.
+    pub fn arguments(bump: &'r Bump, bytes: &'r [u8]) -> &'r Layer<'r> {
+        bump.alloc(Layer { bytes, source: None, codec: Codec::Slice, step: Step::Arguments })
+    }
     /// The whole of this layer.
     pub fn span(&'r self) -> Span<'r> {
         Span {
@@ -250,4 +254,13 @@ pub struct NotExact;
 /// [`NotExact`], also for an edit of a layer that does not descend from `root`.
 pub fn splice<'r>(root: &'r Layer<'r>, edits: &[Edit<'r>]) -> Result<Vec<u8>, NotExact> {
     splice::splice(root, edits)
+}
+
+/// The outermost layer around this one.
+pub fn root<'r>(layer: &'r Layer<'r>) -> &'r Layer<'r> {
+    let mut layer = layer;
+    while let Some(source) = layer.source {
+        layer = source.layer;
+    }
+    layer
 }

@@ -6,7 +6,7 @@
 
 use super::digest::push_json_string;
 use super::event::{ResultItem, ResultShape};
-use super::json::{Kind, Segment, Value, path_at};
+use super::json::{Documents, Kind, Segment, Value};
 use super::layer::{Edit, NotExact, Span, splice};
 use super::verdict::Decision;
 use super::wire::{Envelope, Mode};
@@ -26,17 +26,15 @@ const OPAQUE: &[&str] = &[
 ];
 
 /// Whether an edit would touch an opaque field, at any layer around it.
-pub fn touches_opaque(edit: &Edit<'_>) -> bool {
+pub fn touches_opaque<'r>(edit: &Edit<'r>, documents: &Documents<'r>) -> bool {
+    let opaque = |segment: &Segment<'_>| match segment {
+        Segment::Name(name) => OPAQUE.iter().any(|o| o.as_bytes() == &**name),
+        Segment::Index(_) => false,
+    };
     let mut span = Some(edit.span);
     while let Some(here) = span {
-        if let Some(root) = here.layer.document() {
-            for segment in path_at(root, here.start, here.end) {
-                if let Segment::Name(name) = segment
-                    && OPAQUE.iter().any(|o| o.as_bytes() == &*name)
-                {
-                    return true;
-                }
-            }
+        if documents.path(&here).is_some_and(|path| path.iter().any(opaque)) {
+            return true;
         }
         span = here.layer.source;
     }

@@ -49,9 +49,9 @@ impl Checkpoint {
 }
 
 use super::digest::Keyed;
-use super::json::{self, Segment, Value};
-use super::layer::{Layer, Span, Step};
-use super::policy::{Evidence, Finding, Meta, Mode, Place, Report, Rule, Severity};
+use super::json::{Documents, Segment, Value};
+use super::layer::{Layer, Step};
+use super::policy::{Evidence, Finding, Meta, Mode, Place, Rule, Severity};
 use super::provider::fields;
 use serde::Serializer;
 use std::collections::BTreeSet;
@@ -155,22 +155,29 @@ impl<'a> Names<'a> {
     }
 
     /// The `at` list of a place, outermost step first.
-    pub fn at(&self, place: &Place<'_>) -> Vec<AtStep> {
+    pub fn at<'r>(&self, place: &Place<'r>, documents: &Documents<'r>) -> Vec<AtStep> {
         let (layer, path) = match place {
             Place::Whole => return Vec::new(),
             Place::Value { value, .. } => (value.layer(), Some(value.path())),
-            Place::Span(span) => (span.layer, path_in(span)),
+            Place::Span(span) => (span.layer, documents.path(span)),
         };
         let mut steps = Vec::new();
-        self.push_steps(layer, path.as_deref(), &mut steps);
+        self.push_steps(layer, path.as_deref(), documents, &mut steps);
         steps
     }
 
-    fn push_steps(&self, layer: &Layer<'_>, path: Option<&[Segment<'_>]>, steps: &mut Vec<AtStep>) {
+    fn push_steps<'r>(
+        &self,
+        layer: &'r Layer<'r>,
+        path: Option<&[Segment<'r>]>,
+        documents: &Documents<'r>,
+        steps: &mut Vec<AtStep>,
+    ) {
         if let Some(source) = &layer.source {
             // A slice or a decoded text stands at the value of its parent that holds its source.
-            let parent_path = path_in(source);
-            self.push_steps(source.layer, parent_path.as_deref(), steps);
+            let hidden = source.layer.step == Step::Hidden;
+            let parent_path = if hidden { None } else { documents.path(source) };
+            self.push_steps(source.layer, parent_path.as_deref(), documents, steps);
         }
         let pointer = path.map(|p| self.pointer(p)).filter(|p| !p.is_empty());
         let (within, event) = match layer.step {
@@ -191,10 +198,6 @@ impl<'a> Names<'a> {
             steps.push(AtStep { within, event: None, pointer });
         }
     }
-}
-
-fn path_in<'r>(span: &Span<'r>) -> Option<Vec<Segment<'r>>> {
-    Some(json::path_at(span.layer.document()?, span.start, span.end))
 }
 
 /// A finding as it is published.
@@ -248,7 +251,7 @@ fn evidence<S: Serializer>(evidence: &Evidence, serializer: S) -> Result<S::Ok, 
 }
 
 impl FindingOut {
-    pub fn of(finding: &Finding<'_>, names: &Names<'_>) -> Self {
+    pub fn of<'r>(finding: &Finding<'r>, names: &Names<'_>, documents: &Documents<'r>) -> Self {
         let range = match finding.place {
             Place::Value { range, .. } => range.map(|(a, b)| [a, b]),
             Place::Span(span) => Some([span.start, span.end]),
@@ -261,7 +264,7 @@ impl FindingOut {
             severity: finding.rule.severity,
             mode: finding.mode,
             effect: finding.effect,
-            at: names.at(&finding.place),
+            at: names.at(&finding.place, documents),
             range,
             message: finding.rule.message,
             evidence: finding.evidence,
@@ -353,13 +356,4 @@ impl Verdict<'_> {
             }
         }
     }
-}
-
-/// The code of the policy whose enforced finding blocks first.
-pub fn blocked_by(report: &Report<'_>) -> Option<&'static str> {
-    report
-        .findings
-        .iter()
-        .find(|f| f.mode == Mode::Enforce && f.effect == Decision::Block)
-        .map(|f| f.policy.code)
 }

@@ -11,10 +11,11 @@ mod result;
 
 use super::digest::{Keyed, Role};
 use super::event::{CutReason, Event, Name};
-use super::json::{JsonLimits, Value};
-use super::layer::Edit;
+use super::json::{Documents, JsonLimits, Value};
+use super::layer::{Edit, Layer, map_range};
 use super::policy::{Evidence, Place, Profile, Report, StartSubject, Subject, View};
 use super::provider::{self, Provider, Translated};
+use super::redact::touches_opaque;
 use super::state::{At, ConvKey, ExchangePart, Head, PartitionState, Ready, Session, StateLimits, Want};
 use super::verdict::{Checkpoint, Decision, SubjectOut, engine_finding};
 use super::wire::{self, Decoded, Envelope, EventType, Reject};
@@ -46,6 +47,7 @@ struct Run<'a, 'r> {
     engine: &'a Engine,
     bump: &'r Bump,
     origin: Origin<'a>,
+    documents: Documents<'r>,
     out: &'a mut Out,
     limits: StateLimits,
     at: At,
@@ -248,7 +250,9 @@ pub(super) fn panicked(engine: &Engine, input: &Input<'_>, out: &mut Out) -> Out
 impl<'a, 'r> Run<'a, 'r> {
     fn new(engine: &'a Engine, bump: &'r Bump, origin: Origin<'a>, out: &'a mut Out, at: At) -> Self {
         let limits = StateLimits::from(&engine.settings.limits);
-        Self { engine, bump, origin, out, limits, at, ordinals: [0; 8], verdicts: 0, emitted: 0, ambiguous: false }
+        let json = JsonLimits { depth: engine.settings.limits.json_depth, nodes: engine.settings.limits.json_nodes };
+        let documents = Documents::new(bump, json);
+        Self { engine, bump, origin, documents, out, limits, at, ordinals: [0; 8], verdicts: 0, emitted: 0, ambiguous: false }
     }
 
     fn off(&self) -> bool {
@@ -423,6 +427,11 @@ impl<'a, 'r> Run<'a, 'r> {
         (report, said)
     }
 
+    /// Whether every edit can be lowered and none touches an opaque field.
+    fn editable(&self, edits: &[Edit<'r>], root: &'r Layer<'r>) -> bool {
+        edits.iter().all(|e| map_range(e.span, root).is_some() && !touches_opaque(e, &self.documents))
+    }
+
     fn clean(&self, bytes: &[u8]) -> String {
         self.keyed().identifier(super::event::Untrusted::new(bytes))
     }
@@ -452,9 +461,4 @@ impl<'a, 'r> Run<'a, 'r> {
         };
         super::digest::hex(&digest[..16])
     }
-}
-
-/// Whether every edit can be lowered and none touches an opaque field.
-fn editable(edits: &[Edit<'_>], root: &super::layer::Layer<'_>) -> bool {
-    edits.iter().all(|e| super::layer::map_range(e.span, root).is_some() && !super::redact::touches_opaque(e))
 }

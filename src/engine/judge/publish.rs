@@ -79,7 +79,7 @@ impl<'a, 'r> Run<'a, 'r> {
         let fallback = Names::new(self.keyed());
         let names = draft.names.as_ref().unwrap_or(&fallback);
         let mut findings: Vec<FindingOut> =
-            draft.findings.iter().take(MAX_FINDINGS).map(|f| FindingOut::of(f, names)).collect();
+            draft.findings.iter().take(MAX_FINDINGS).map(|f| FindingOut::of(f, names, &self.documents)).collect();
         // The strongest first: a reader, and a verdict cut at its limit, keep what decided.
         findings.sort_by(|a, b| b.effect.cmp(&a.effect).then(b.severity.cmp(&a.severity)));
         let blocked_by = draft
@@ -121,7 +121,7 @@ impl<'a, 'r> Run<'a, 'r> {
                 .not_inspected
                 .iter()
                 .take(MAX_FINDINGS)
-                .map(|(place, kind, reason)| NotInspected { at: names.at(place), kind, reason })
+                .map(|(place, kind, reason)| NotInspected { at: names.at(place, &self.documents), kind, reason })
                 .collect(),
             not_inspected_omitted: draft.not_inspected.len().saturating_sub(MAX_FINDINGS) as u32,
             content_hmac: draft.content_hmac.map(|d| hex(&d)),

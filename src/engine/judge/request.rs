@@ -6,7 +6,7 @@ use super::result::Judged;
 use crate::engine::digest::{Role, short};
 use crate::engine::event::{Name, ResultItem, ToolDef, Turn};
 use crate::engine::json::Value;
-use crate::engine::layer::{Edit, root};
+use crate::engine::layer::{Edit, Span, map_range, root};
 use crate::engine::policy::{Evidence, Finding, Mode, Place, RequestResult, RequestSubject, Subject};
 use crate::engine::state::{Session, Tool};
 use crate::engine::verdict::{Checkpoint, Decision, engine_finding};
@@ -71,7 +71,7 @@ impl<'a, 'r> Run<'a, 'r> {
             draft.not_inspected.push((Place::Value { value: *value, range: None }, kind, "unknown item"));
             draft.complete = false;
         }
-        if draft.fold().1 == Decision::Redact && !super::editable(&report.edits, root(request.body.layer())) {
+        if draft.fold().1 == Decision::Redact && !self.editable(&report.edits, root(request.body.layer())) {
             draft.block("not_redactable", Evidence::None);
         }
         draft.findings.extend(self.of_results(&judged));
@@ -153,8 +153,8 @@ fn merge<'r>(judged: &[Judged<'r>], results: &[ResultItem<'r>], own: Vec<Edit<'r
 }
 
 /// Whether an edit, lowered to the layer of `span`, falls inside it.
-fn within(edit: &Edit<'_>, span: crate::engine::layer::Span<'_>) -> bool {
-    crate::engine::layer::map_range(edit.span, span.layer)
+fn within<'r>(edit: &Edit<'r>, span: Span<'r>) -> bool {
+    map_range(edit.span, span.layer)
         .is_some_and(|range| range.start >= span.start && range.end <= span.end)
 }
 

@@ -1,11 +1,11 @@
 //! Judging tool outputs: raw host results, results in requests, and results of tools that the provider ran.
 
 use super::publish::Draft;
-use super::{Run, call, editable};
+use super::{Run, call};
 use crate::engine::digest::{Role, short};
 use crate::engine::event::{Name, Part, ResultItem, ResultShape};
 use crate::engine::json::Value;
-use crate::engine::layer::Edit;
+use crate::engine::layer::{Edit, root};
 use crate::engine::policy::{Evidence, Place, Profile, ResultSubject, Subject};
 use crate::engine::redact::error_form;
 use crate::engine::state::{Call, ResultFact, Session};
@@ -156,9 +156,8 @@ impl<'a, 'r> Run<'a, 'r> {
         self.uninspected(result, &mut draft);
         let mut edits = report.edits;
         if draft.fold().1 == Decision::Redact {
-            let root = result.item.layer();
-            let root = crate::engine::layer::root(root);
-            if result.shape == ResultShape::Server || edits.is_empty() || !editable(&edits, root) {
+            let root = root(result.item.layer());
+            if result.shape == ResultShape::Server || edits.is_empty() || !self.editable(&edits, root) {
                 draft.block("not_redactable", Evidence::None);
             }
         }

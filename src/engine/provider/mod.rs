@@ -4,6 +4,7 @@
 //! call is addressed*, *what ends a call* and *oddities*.
 
 pub mod anthropic;
+pub mod fields;
 pub mod host;
 pub mod openai;
 pub mod sse;
