@@ -236,7 +236,7 @@ fn decode_record<'r>(
     let (provider, kind) = provider::detect(root).ok_or(Reject::NotAnEvent)?;
     Ok(Decoded::Event(Envelope {
         kind,
-        provider,
+        provider: Some(provider),
         data: Some(Layer::slice(bump, record.span(), Step::Data)),
         ..blank(Mode::Bare, record)
     }))

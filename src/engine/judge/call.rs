@@ -6,7 +6,7 @@ use crate::engine::digest::{Role, hex, push_json_string, sha256};
 use crate::engine::event::{Executor, Form};
 use crate::engine::json::{self, JsonLimits};
 use crate::engine::layer::{Layer, splice};
-use crate::engine::policy::{CallSubject, Evidence, Profile, Subject, ToolKnown, tool_known};
+use crate::engine::policy::{CallSubject, Evidence, Profile, Subject, ToolKnown};
 use crate::engine::state::{Call, CallStatus, Session};
 use crate::engine::verdict::{Checkpoint, Decision, Names, SubjectOut};
 use crate::engine::wire::Envelope;
@@ -116,9 +116,8 @@ impl<'a, 'r> Run<'a, 'r> {
     /// The names that pointers into a call's arguments may show: its schema's properties.
     fn names_of(&self, session: &Session<'_>, exchange: u32, call: &Call, limits: JsonLimits) -> Names<'a> {
         let mut names = Names::new(self.keyed());
-        let conversation = session.conversation();
-        let exchange = conversation.exchanges.get(&exchange);
-        if let ToolKnown::Declared(tool) = tool_known(conversation, exchange, call)
+        let view = self.view(session, Some(exchange));
+        if let ToolKnown::Declared(tool) = view.tool(call)
             && let Some(schema) = &tool.schema
         {
             let layer = Layer::record(self.bump, self.bump.alloc_slice_copy(schema));

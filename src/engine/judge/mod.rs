@@ -16,7 +16,7 @@ use super::layer::{Edit, Layer, map_range};
 use super::policy::{Evidence, Place, Profile, Report, StartSubject, Subject, View};
 use super::provider::{self, Provider, Translated};
 use super::redact::touches_opaque;
-use super::state::{At, ConvKey, ExchangePart, Head, PartitionState, Ready, Session, StateLimits, Want};
+use super::state::{At, ConvKey, ExchangePart, Head, PartitionState, Ready, ResponseState, Session, StateLimits, Want};
 use super::verdict::{Checkpoint, Decision, SubjectOut, engine_finding};
 use super::wire::{self, Decoded, Envelope, EventType, Reject};
 use super::{Engine, Input, Millis, Observation, Out, Outcome, Remaining, TickSource};
@@ -144,7 +144,10 @@ pub(super) fn record(engine: &Engine, bump: &Bump, state: &mut PartitionState, i
         EventType::ModelChunk | EventType::ModelClosed => Some(ExchangePart::ResponseRest),
         _ => None,
     };
-    let exchange = part.map(|part| {
+    // A closing may lack the provider: then it closes whatever its id, or the conversation, has open.
+    let provider = provider.or_else(|| latest_provider(&session, response_id));
+    run.origin.provider = provider;
+    let exchange = part.zip(provider).map(|(part, provider)| {
         let want = Want { host_id: response_id, payload_id: payload_id.as_deref(), provider, part, at: run.at };
         session.exchange(want)
     });
@@ -211,7 +214,7 @@ fn expire(
     let ordinal = conversation.calls.range(..n).filter(|(_, c)| c.opened.offset == opened.offset).count();
     let exchange = conversation.exchanges.get(&call.exchange);
     let response_id: Option<Vec<u8>> = exchange.and_then(|e| e.host_id.clone().or(e.payload_id.clone()));
-    let provider = exchange.and_then(|e| e.provider);
+    let provider = exchange.map(|e| e.provider);
     let origin = Origin {
         topic: source.topic,
         partition: source.partition,
@@ -230,6 +233,15 @@ fn expire(
     let mut run = Run::new(engine, bump, origin, out, At { offset: opened.offset, time: source.now });
     let id = format!("{}/expired-{ordinal}", run.id_prefix(Checkpoint::ToolCall));
     run.call(session, n, None, Some(id));
+}
+
+fn latest_provider(session: &Session<'_>, response_id: Option<&[u8]>) -> Option<Provider> {
+    let mut exchanges = session.conversation().exchanges.values().rev();
+    let found = exchanges.find(|e| match response_id {
+        Some(id) => e.host_id.as_deref() == Some(id),
+        None => e.response == ResponseState::Open,
+    });
+    found.map(|e| e.provider)
 }
 
 /// A record that cannot be read at all.
@@ -410,17 +422,7 @@ impl<'a, 'r> Run<'a, 'r> {
 
     /// Shows a subject to the policies. Gives their report, and the `not_observed` bits they used.
     fn check(&self, session: &Session<'_>, exchange: Option<u32>, subject: &Subject<'_, 'r>) -> (Report<'r>, u32) {
-        let conversation = session.conversation();
-        let exchange = exchange.and_then(|n| conversation.exchanges.get(&n));
-        let view = View {
-            conversation,
-            exchange,
-            provider: self.origin.provider.or(exchange.and_then(|e| e.provider)),
-            fleet: self.origin.fleet,
-            agent: self.origin.agent,
-            now: conversation.head.clock,
-            schemas: &self.out.schemas,
-        };
+        let view = self.view(session, exchange);
         let mut report = Report::default();
         self.engine.policies.check(subject, &view, &mut report);
         let said = report.not_observed;
@@ -430,6 +432,20 @@ impl<'a, 'r> Run<'a, 'r> {
     /// Whether every edit can be lowered and none touches an opaque field.
     fn editable(&self, edits: &[Edit<'r>], root: &'r Layer<'r>) -> bool {
         edits.iter().all(|e| map_range(e.span, root).is_some() && !touches_opaque(e, &self.documents))
+    }
+
+    fn view<'v>(&'v self, session: &'v Session<'_>, exchange: Option<u32>) -> View<'v> {
+        let conversation = session.conversation();
+        let exchange = exchange.and_then(|n| conversation.exchanges.get(&n));
+        View {
+            conversation,
+            exchange,
+            provider: self.origin.provider.or(exchange.map(|e| e.provider)),
+            fleet: self.origin.fleet,
+            agent: self.origin.agent,
+            now: conversation.head.clock,
+            schemas: &self.out.schemas,
+        }
     }
 
     fn clean(&self, bytes: &[u8]) -> String {

@@ -193,7 +193,7 @@ impl<'a, 'r> Run<'a, 'r> {
             action: draft.fold().1,
             verdict_id: &draft.id,
             source: &source,
-            kind: envelope.kind.type_name(),
+            kind: envelope.kind.name(),
         };
         match redact::republish(envelope, input, edits, stamp) {
             Ok(emission) => self.fits(draft, emission),
