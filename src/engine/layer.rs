@@ -12,7 +12,7 @@
 //! again in the rare case that a range must be mapped.
 //!
 //! Invariants: a layer's bytes are what its codec makes of its source; layers form a tree under one root;
-//! [`splice`] changes no byte outside the lowered edits, and what it cannot lower exactly it refuses.
+//! [`splice()`] changes no byte outside the lowered edits, and what it cannot lower exactly it refuses.
 //!
 //! Left out: a layer for compressed bytes (none of the wire formats carries them), and merging edits that
 //! overlap (which of two policies is right cannot be told from the bytes).

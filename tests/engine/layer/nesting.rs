@@ -80,7 +80,7 @@ fn stream(text: &[u8], style: usize) -> Vec<u8> {
         };
         out.extend(["data", divider, line, end]);
     }
-    if style / 6 % 2 == 0 {
+    if style < 6 {
         out.extend(["id: 9", end, end, "data: last", end, end]);
     }
     out.into_bytes()
