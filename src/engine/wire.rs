@@ -12,14 +12,19 @@
 //!
 //! Left out: batches (`application/cloudevents-batch+json`) and Avro, which no producer of ours writes.
 
+mod attributes;
+mod content;
+
+pub use content::event_stream;
+
 use super::json::{self, JsonErrorKind, JsonLimits, Kind, Value};
 use super::layer::{Layer, LayerError, Step};
 use super::provider::{self, Provider};
 use super::{Input, Limits};
+use attributes::{Attributes, attribute, once, starts_with, text};
 use bumpalo::Bump;
+use content::{json_type, media_type, readable};
 
-/// The longest attribute that is read, bytes.
-const ATTRIBUTE_BYTES: usize = 1024;
 /// What a structured envelope adds to the depth of its data.
 const ENVELOPE_DEPTH: u32 = 2;
 /// What a structured envelope may add to the nodes of its data.
@@ -236,7 +241,7 @@ fn decode_record<'r>(
     let (provider, kind) = provider::detect(root).ok_or(Reject::NotAnEvent)?;
     Ok(Decoded::Event(Envelope {
         kind,
-        provider: Some(provider),
+        provider,
         data: Some(Layer::slice(bump, record.span(), Step::Data)),
         ..blank(Mode::Bare, record)
     }))
@@ -301,107 +306,6 @@ fn blank<'r>(mode: Mode, record: &'r Layer<'r>) -> Envelope<'r> {
         record,
         structured: None,
         data: None,
-    }
-}
-
-/// The attributes as texts, before they are checked.
-#[derive(Default)]
-struct Attributes<'r> {
-    id: Option<&'r str>,
-    source: Option<&'r str>,
-    specversion: Option<&'r str>,
-    kind: Option<&'r str>,
-    datacontenttype: Option<&'r str>,
-    provider: Option<&'r str>,
-    conversation: Option<&'r str>,
-    fleet: Option<&'r str>,
-    agent: Option<&'r str>,
-    response_id: Option<&'r str>,
-    sequence: Option<&'r str>,
-    time: Option<&'r str>,
-    traceparent: Option<&'r str>,
-    tracestate: Option<&'r str>,
-    mcp_server: Option<&'r str>,
-    direction: Option<&'r str>,
-    call_id: Option<&'r str>,
-    tool: Option<&'r str>,
-    display: Option<&'r str>,
-    history_from: Option<&'r str>,
-    http_status: Option<&'r str>,
-}
-
-impl<'r> Attributes<'r> {
-    /// The place of an attribute that this build reads.
-    fn slot(&mut self, name: &str) -> Option<&mut Option<&'r str>> {
-        Some(match name {
-            "id" => &mut self.id,
-            "source" => &mut self.source,
-            "specversion" => &mut self.specversion,
-            "type" => &mut self.kind,
-            "datacontenttype" => &mut self.datacontenttype,
-            "provider" => &mut self.provider,
-            "conversation" => &mut self.conversation,
-            "fleet" => &mut self.fleet,
-            "agent" => &mut self.agent,
-            "responseid" => &mut self.response_id,
-            "sequence" => &mut self.sequence,
-            "time" => &mut self.time,
-            "traceparent" => &mut self.traceparent,
-            "tracestate" => &mut self.tracestate,
-            "mcpserver" => &mut self.mcp_server,
-            "direction" => &mut self.direction,
-            "callid" => &mut self.call_id,
-            "tool" => &mut self.tool,
-            "display" => &mut self.display,
-            "historyfrom" => &mut self.history_from,
-            "httpstatus" => &mut self.http_status,
-            _ => return None,
-        })
-    }
-    fn check(self, mode: Mode, record: &'r Layer<'r>) -> Result<Envelope<'r>, Reject> {
-        let required = |value: Option<&'r str>| match value {
-            Some(value) if !value.is_empty() => Ok(value),
-            _ => Err(Reject::MissingAttribute),
-        };
-        if required(self.specversion)? != "1.0" {
-            return Err(Reject::UnsupportedSpecVersion);
-        }
-        let type_name = required(self.kind)?;
-        let kind = EventType::from_name(type_name);
-        let provider = match (kind, self.provider) {
-            (EventType::McpMessage, _) => Some(Provider::Mcp),
-            (_, None) => None,
-            (_, Some(name)) => match Provider::from_name(name) {
-                None if kind.has_provider() => return Err(Reject::UnknownProvider),
-                known => known,
-            },
-        };
-        let history_from = self.history_from.map(decimal).transpose()?;
-        let http_status = self.http_status.map(decimal).transpose()?;
-        Ok(Envelope {
-            id: required(self.id)?,
-            source: required(self.source)?,
-            kind,
-            type_name,
-            provider,
-            conversation: present(self.conversation),
-            fleet: present(self.fleet),
-            agent: present(self.agent),
-            response_id: present(self.response_id),
-            sequence: self.sequence.map(decimal).transpose()?,
-            time: present(self.time),
-            traceparent: present(self.traceparent),
-            tracestate: present(self.tracestate),
-            mcp_server: present(self.mcp_server),
-            direction: present(self.direction),
-            call_id: present(self.call_id),
-            tool: present(self.tool),
-            display: present(self.display),
-            history_from,
-            http_status: http_status.map(|status| u16::try_from(status).unwrap_or(u16::MAX)),
-            content_type: present(self.datacontenttype),
-            ..blank(mode, record)
-        })
     }
 }
 
@@ -500,86 +404,3 @@ fn finish(envelope: Envelope<'_>) -> Result<Decoded<'_>, Reject> {
     Ok(Decoded::Event(envelope))
 }
 
-/// An attribute of a structured event.
-fn attribute<'r>(bump: &'r Bump, value: Value<'r>) -> Result<Option<&'r str>, Reject> {
-    match value.kind() {
-        Kind::Null => Ok(None),
-        Kind::Bool | Kind::Number => text(value.raw()).map(Some),
-        Kind::String => match value.str().ok_or(Reject::BadAttribute)? {
-            std::borrow::Cow::Borrowed(plain) => text(plain.as_bytes()).map(Some),
-            std::borrow::Cow::Owned(decoded) => text(bump.alloc_str(&decoded).as_bytes()).map(Some),
-        },
-        Kind::Array | Kind::Object => Err(Reject::BadAttribute),
-    }
-}
-
-fn text(bytes: &[u8]) -> Result<&str, Reject> {
-    if bytes.len() > ATTRIBUTE_BYTES {
-        return Err(Reject::BadAttribute);
-    }
-    std::str::from_utf8(bytes).map_err(|_| Reject::BadAttribute)
-}
-
-/// Sets what must not be said twice in two ways.
-fn once<'r>(slot: &mut Option<&'r str>, value: &'r str) -> Result<(), Reject> {
-    match slot.replace(value) {
-        Some(before) if before != value => Err(Reject::BadAttribute),
-        _ => Ok(()),
-    }
-}
-
-fn present(value: Option<&str>) -> Option<&str> {
-    value.filter(|value| !value.is_empty())
-}
-
-fn decimal(value: &str) -> Result<u64, Reject> {
-    match value.bytes().all(|byte| byte.is_ascii_digit()) {
-        true => value.parse().map_err(|_| Reject::BadAttribute),
-        false => Err(Reject::BadAttribute),
-    }
-}
-
-fn starts_with(text: &str, prefix: &str) -> bool {
-    text.get(..prefix.len())
-        .is_some_and(|start| start.eq_ignore_ascii_case(prefix))
-}
-
-/// A content type without its parameters.
-fn media_type(content_type: &str) -> &str {
-    content_type.split(';').next().unwrap_or_default().trim()
-}
-
-/// `application/json`, `…+json`, `text/json`, or none, which means JSON.
-fn json_type(content_type: Option<&str>) -> bool {
-    let Some(content_type) = content_type else {
-        return true;
-    };
-    let media = media_type(content_type);
-    let subtype = media.split('/').nth(1).unwrap_or_default().as_bytes();
-    subtype.eq_ignore_ascii_case(b"json")
-        || subtype.len() > 5 && subtype[subtype.len() - 5..].eq_ignore_ascii_case(b"+json")
-}
-
-/// Whether the content type names text that this build reads: JSON or text, in UTF-8.
-fn readable(content_type: Option<&str>) -> bool {
-    let Some(content_type) = content_type else {
-        return true;
-    };
-    let charset = content_type.split(';').skip(1).find_map(|parameter| {
-        let (name, value) = parameter.split_once('=')?;
-        name.trim()
-            .eq_ignore_ascii_case("charset")
-            .then(|| value.trim().trim_matches('"'))
-    });
-    let utf8 = charset.is_none_or(|charset| {
-        ["utf-8", "utf8", "us-ascii"]
-            .iter()
-            .any(|known| charset.eq_ignore_ascii_case(known))
-    });
-    utf8 && (json_type(Some(content_type)) || starts_with(media_type(content_type), "text/"))
-}
-
-/// Whether the content type says that the data are server-sent events.
-pub fn event_stream(content_type: Option<&str>) -> bool {
-    content_type.is_some_and(|t| media_type(t).eq_ignore_ascii_case("text/event-stream"))
-}
