@@ -17,7 +17,7 @@ use super::policy::{Evidence, Place, Profile, Report, StartSubject, Subject, Vie
 use super::provider::{self, Provider, Translated};
 use super::redact::touches_opaque;
 use super::state::{At, ConvKey, ExchangePart, Head, PartitionState, Ready, ResponseState, Session, StateLimits, Want};
-use super::verdict::{Checkpoint, Decision, SubjectOut, engine_finding};
+use super::verdict::{Checkpoint, SubjectOut, engine_finding};
 use super::wire::{self, Decoded, Envelope, EventType, Reject};
 use super::{Engine, Input, Millis, Observation, Out, Outcome, Remaining, TickSource};
 use bumpalo::Bump;
@@ -318,14 +318,6 @@ impl<'a, 'r> Run<'a, 'r> {
                         self.server_result(session, n, result);
                     }
                 }
-            }
-        }
-        if envelope.kind == EventType::ModelClosed
-            && let Some(n) = exchange
-        {
-            session.absorb(n, &Event::Closed, self.at, &self.limits, &mut ready);
-            for Ready::Call(call) in ready.drain(..) {
-                self.call(session, call, Some(envelope), None);
             }
         }
         if let Some((_, error)) = translated.undecodable {
