@@ -25,6 +25,7 @@ mod view;
 use super::layer::{Layer, LayerError, Span, Step, json_string};
 use bumpalo::Bump;
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::fmt;
 
 pub use view::{Items, Members, Walk};
@@ -324,4 +325,33 @@ pub fn value_at<'r>(root: Value<'r>, start: u32, end: u32) -> Value<'r> {
 /// its layer. Inside a member's name it is the member's.
 pub fn path_at<'r>(root: Value<'r>, start: u32, end: u32) -> Vec<Segment<'r>> {
     value_at(root, start, end).path()
+}
+
+/// The documents that layers hold, parsed when a place in them must be named and kept for the next time.
+pub struct Documents<'r> {
+    bump: &'r Bump,
+    limits: JsonLimits,
+    seen: RefCell<Vec<(*const Layer<'r>, Option<Value<'r>>)>>,
+}
+
+impl<'r> Documents<'r> {
+    pub fn new(bump: &'r Bump, limits: JsonLimits) -> Self {
+        Self { bump, limits, seen: RefCell::new(Vec::new()) }
+    }
+
+    /// The layer's document; `None` if it holds none.
+    pub fn of(&self, layer: &'r Layer<'r>) -> Option<Value<'r>> {
+        let known = |seen: &(*const Layer<'r>, Option<Value<'r>>)| std::ptr::eq(seen.0, layer);
+        if let Some((_, value)) = self.seen.borrow().iter().find(|s| known(s)) {
+            return *value;
+        }
+        let value = parse(self.bump, layer, self.limits).ok();
+        self.seen.borrow_mut().push((layer, value));
+        value
+    }
+
+    /// The path of a span in its layer's document.
+    pub fn path(&self, span: &Span<'r>) -> Option<Vec<Segment<'r>>> {
+        Some(path_at(self.of(span.layer)?, span.start, span.end))
+    }
 }

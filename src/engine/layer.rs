@@ -12,7 +12,7 @@
 //! again in the rare case that a range must be mapped.
 //!
 //! Invariants: a layer's bytes are what its codec makes of its source; layers form a tree under one root;
-//! [`splice`] changes no byte outside the lowered edits, and what it cannot lower exactly it refuses.
+//! [`splice()`] changes no byte outside the lowered edits, and what it cannot lower exactly it refuses.
 //!
 //! Left out: a layer for compressed bytes (none of the wire formats carries them), and merging edits that
 //! overlap (which of two policies is right cannot be told from the bytes).
@@ -105,6 +105,10 @@ impl<'r> Layer<'r> {
             codec: Codec::Slice,
             step: Step::Hidden,
         })
+    }
+    /// The assembled text of a call: a root of its own.
+    pub fn arguments(bump: &'r Bump, bytes: &'r [u8]) -> &'r Layer<'r> {
+        bump.alloc(Layer { bytes, source: None, codec: Codec::Slice, step: Step::Arguments })
     }
     /// The whole of this layer.
     pub fn span(&'r self) -> Span<'r> {
@@ -250,4 +254,13 @@ pub struct NotExact;
 /// [`NotExact`], also for an edit of a layer that does not descend from `root`.
 pub fn splice<'r>(root: &'r Layer<'r>, edits: &[Edit<'r>]) -> Result<Vec<u8>, NotExact> {
     splice::splice(root, edits)
+}
+
+/// The outermost layer around this one.
+pub fn root<'r>(layer: &'r Layer<'r>) -> &'r Layer<'r> {
+    let mut layer = layer;
+    while let Some(source) = layer.source {
+        layer = source.layer;
+    }
+    layer
 }

@@ -164,7 +164,8 @@ pub struct RequestResult<'r> {
 pub struct View<'s> {
     pub conversation: &'s Conversation,
     pub exchange: Option<&'s Exchange>,
-    pub provider: Provider,
+    /// `None` for host events that name none and answer no known call.
+    pub provider: Option<Provider>,
     pub fleet: &'s str,
     pub agent: &'s str,
     /// The conversation's clock.
@@ -248,7 +249,7 @@ pub struct Report<'r> {
 }
 
 /// Compiled JSON Schemas by digest of their text, bounded. Interior mutability: one worker owns it.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct SchemaCache {
     // private
 }
@@ -306,6 +307,12 @@ impl Policies {
         _view: &View<'_>,
         _report: &mut Report<'r>,
     ) {
+        todo!()
+    }
+}
+
+impl<'s> View<'s> {
+    pub fn tool(&self, _call: &Call) -> ToolKnown<'s> {
         todo!()
     }
 }
