@@ -355,3 +355,18 @@ pub struct TickSource<'a> {
     pub partition: i32,
     pub now: Millis,
 }
+
+impl From<&Limits> for state::StateLimits {
+    fn from(limits: &Limits) -> Self {
+        Self {
+            call_bytes: limits.call_bytes,
+            open_calls_per_response: limits.open_calls_per_response,
+            open_calls_per_conversation: limits.open_calls_per_conversation,
+            history: limits.history,
+            conversation_bytes: limits.conversation_bytes,
+            partition_bytes: limits.partition_bytes,
+            call_ttl_ms: limits.call_ttl_ms,
+            conversation_ttl_ms: limits.conversation_ttl_ms,
+        }
+    }
+}
