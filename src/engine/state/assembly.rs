@@ -14,9 +14,7 @@ use super::session::Session;
 use super::store::clip;
 use super::{At, Ready, StateLimits};
 use crate::engine::Millis;
-use crate::engine::event::{
-    Args, CutReason, Event, Executor, Fate, Form, ItemStatus, ResultItem, Slot, Stop,
-};
+use crate::engine::event::{Args, CutReason, Event, Executor, Fate, Form, ItemStatus, ResultItem, Slot, Stop};
 use crate::engine::json::{Kind, Value};
 use crate::engine::provider::Provider;
 
@@ -40,21 +38,12 @@ pub(super) fn attribute(value: Value<'_>) -> Vec<u8> {
 impl Session<'_> {
     /// Absorbs one event of a response (all events from `Begin` to `Closed`); what ended is pushed to `ready`
     /// in slot order. Events that concern requests and host events are not for this method.
-    pub fn absorb(
-        &mut self,
-        exchange: u32,
-        event: &Event<'_>,
-        at: At,
-        limits: &StateLimits,
-        ready: &mut Vec<Ready>,
-    ) {
+    pub fn absorb(&mut self, exchange: u32, event: &Event<'_>, at: At, limits: &StateLimits, ready: &mut Vec<Ready>) {
         self.end_loan();
         self.limits = *limits;
         let Some(known) = self.conversation().exchanges.get(&exchange) else { return };
-        let content = matches!(
-            event,
-            Event::Open(_) | Event::Append { .. } | Event::Item { .. } | Event::Restate { .. }
-        );
+        let content =
+            matches!(event, Event::Open(_) | Event::Append { .. } | Event::Item { .. } | Event::Restate { .. });
         if content && known.response == ResponseState::Awaited {
             self.edit_exchange(exchange, |e| e.response = ResponseState::Open);
         }
@@ -146,13 +135,7 @@ impl Session<'_> {
         self.edit_progress(n, |call| call.status = status);
         ready.push(Ready::Call(n));
     }
-    fn cut_where(
-        &mut self,
-        exchange: u32,
-        reason: CutReason,
-        which: impl Fn(&Call) -> bool,
-        ready: &mut Vec<Ready>,
-    ) {
+    fn cut_where(&mut self, exchange: u32, reason: CutReason, which: impl Fn(&Call) -> bool, ready: &mut Vec<Ready>) {
         for n in self.open_calls(exchange) {
             if self.call(n).is_some_and(&which) {
                 self.finish(n, CallStatus::Cut(reason), ready);
@@ -165,13 +148,7 @@ impl Session<'_> {
             self.edit_exchange(exchange, |e| e.response = ResponseState::Ended);
         }
     }
-    fn begin_response(
-        &mut self,
-        exchange: u32,
-        id: Option<Vec<u8>>,
-        again: bool,
-        ready: &mut Vec<Ready>,
-    ) {
+    fn begin_response(&mut self, exchange: u32, id: Option<Vec<u8>>, again: bool, ready: &mut Vec<Ready>) {
         let Some(known) = self.conversation().exchanges.get(&exchange) else { return };
         let other = id.is_some() && known.payload_id.is_some() && id != known.payload_id;
         let restart = match known.response {
@@ -246,15 +223,7 @@ impl Session<'_> {
 
     // --- text
 
-    fn append(
-        &mut self,
-        exchange: u32,
-        slot: Slot,
-        part: u32,
-        text: Value<'_>,
-        at: At,
-        ready: &mut Vec<Ready>,
-    ) {
+    fn append(&mut self, exchange: u32, slot: Slot, part: u32, text: Value<'_>, at: At, ready: &mut Vec<Ready>) {
         let Some(piece) = text.text() else { return };
         let n = match self.latest(exchange, slot) {
             Some(n) if self.is_open(n) => n,
@@ -335,14 +304,7 @@ impl Session<'_> {
         });
         self.finish(n, CallStatus::Cut(CutReason::Limit), ready);
     }
-    fn restate_slot(
-        &mut self,
-        exchange: u32,
-        slot: Slot,
-        args: Args<'_>,
-        at: At,
-        ready: &mut Vec<Ready>,
-    ) {
+    fn restate_slot(&mut self, exchange: u32, slot: Slot, args: Args<'_>, at: At, ready: &mut Vec<Ready>) {
         if matches!(args, Args::Absent) {
             return;
         }

@@ -4,11 +4,11 @@
 //! that entries which came and went inside the transaction leave no trace, and text pages that are no longer
 //! needed get their tombstones.
 
+use super::ConvKey;
 use super::codec::{self, Entry, Kind, PAGE, Place, StateError, StateKey};
 use super::conversation::{Call, Conversation};
 use super::journal::{Log, Undo};
 use super::store::{ByKey, Stored};
-use super::ConvKey;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// What is to be done about one touched entry.
@@ -130,11 +130,7 @@ impl Writer<'_> {
 }
 
 /// Every touched entry, in key order.
-pub(super) fn writes(
-    log: &Log,
-    conversations: &ByKey<Stored>,
-    put: &mut dyn FnMut(&StateKey, Option<&[u8]>),
-) {
+pub(super) fn writes(log: &Log, conversations: &ByKey<Stored>, put: &mut dyn FnMut(&StateKey, Option<&[u8]>)) {
     let map = touched(log);
     let mut writer = Writer { key: StateKey::new(), value: Vec::new(), put };
     let live = |key: &ConvKey| conversations.get(key).map(|s| &s.conversation);

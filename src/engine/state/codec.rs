@@ -49,15 +49,8 @@ pub(super) enum Kind {
 
 impl Kind {
     fn from_byte(byte: u8) -> Option<Self> {
-        const ALL: [Kind; 7] = [
-            Kind::Head,
-            Kind::Exchange,
-            Kind::Call,
-            Kind::Text,
-            Kind::Result,
-            Kind::Toolset,
-            Kind::Tool,
-        ];
+        const ALL: [Kind; 7] =
+            [Kind::Head, Kind::Exchange, Kind::Call, Kind::Text, Kind::Result, Kind::Toolset, Kind::Tool];
         ALL.into_iter().find(|k| *k as u8 == byte)
     }
 }

@@ -57,9 +57,9 @@ impl Session<'_> {
         let found = if let Some(id) = &host_id {
             newest().find(|(_, e)| e.host_id.as_deref() == Some(&**id)).map(|(n, _)| *n)
         } else {
-            let by_id = payload_id.as_ref().and_then(|id| {
-                newest().find(|(_, e)| e.payload_id.as_deref() == Some(&**id)).map(|(n, _)| *n)
-            });
+            let by_id = payload_id
+                .as_ref()
+                .and_then(|id| newest().find(|(_, e)| e.payload_id.as_deref() == Some(&**id)).map(|(n, _)| *n));
             let mut unnamed = newest().filter(|(_, e)| e.host_id.is_none());
             match want.part {
                 _ if by_id.is_some() => by_id,
@@ -71,9 +71,7 @@ impl Session<'_> {
                     ambiguous = unanswered.next().is_some();
                     latest
                 }
-                ExchangePart::ResponseRest
-                    if payload_id.is_none() || names_only_its_borders(want.provider) =>
-                {
+                ExchangePart::ResponseRest if payload_id.is_none() || names_only_its_borders(want.provider) => {
                     unnamed.find(|(_, e)| e.response == ResponseState::Open).map(|(n, _)| *n)
                 }
                 ExchangePart::ResponseRest => None,

@@ -72,13 +72,7 @@ fn agree(a: &[u8], b: &[u8]) -> bool {
 impl Session<'_> {
     /// A call is opened. The same id, or none, at an open slot only describes it further (some proxies repeat
     /// the id on every chunk); another id is another call, which takes the slot.
-    pub(super) fn open_call(
-        &mut self,
-        exchange: u32,
-        facts: &CallFacts<'_>,
-        at: At,
-        ready: &mut Vec<Ready>,
-    ) {
+    pub(super) fn open_call(&mut self, exchange: u32, facts: &CallFacts<'_>, at: At, ready: &mut Vec<Ready>) {
         let attributes = Attributes::of(facts);
         if let Some(n) = self.latest(exchange, facts.slot)
             && let Some(call) = self.call(n)
@@ -111,11 +105,7 @@ impl Session<'_> {
     ) {
         let (status, listed) = how;
         let attributes = Attributes::of(facts);
-        let found = if listed {
-            self.listed(exchange, facts, &attributes)
-        } else {
-            self.latest(exchange, facts.slot)
-        };
+        let found = if listed { self.listed(exchange, facts, &attributes) } else { self.latest(exchange, facts.slot) };
         let n = match found {
             Some(n) if !self.is_open(n) => return,
             Some(n) => {
@@ -181,14 +171,7 @@ impl Session<'_> {
         (kind && agree(&call.id, id)).then_some(n)
     }
 
-    fn create(
-        &mut self,
-        exchange: u32,
-        facts: &CallFacts<'_>,
-        attributes: Attributes,
-        at: At,
-        ready: &mut Vec<Ready>,
-    ) {
+    fn create(&mut self, exchange: u32, facts: &CallFacts<'_>, attributes: Attributes, at: At, ready: &mut Vec<Ready>) {
         let mut call = Call::new(exchange, facts.slot, opened(at));
         attributes.describe(&mut call, true);
         call.executor = facts.executor;
@@ -200,12 +183,7 @@ impl Session<'_> {
     }
 
     /// Adds a call; `None` if it ended at once: over a limit, or fragments that nothing can end any more.
-    pub(super) fn admit(
-        &mut self,
-        exchange: u32,
-        call: Call,
-        ready: &mut Vec<Ready>,
-    ) -> Option<u32> {
+    pub(super) fn admit(&mut self, exchange: u32, call: Call, ready: &mut Vec<Ready>) -> Option<u32> {
         let open = &self.stored.index.open;
         let here = open.range((exchange, 0)..=(exchange, u32::MAX)).count();
         let full = here >= self.limits.open_calls_per_response as usize

@@ -9,9 +9,7 @@
 //! The first undo of an entry tells the state that is committed, so the log also tells what to write.
 
 use super::ConvKey;
-use super::conversation::{
-    Call, CallStatus, Exchange, Head, ResultFact, TextSource, Tool, Toolset,
-};
+use super::conversation::{Call, CallStatus, Exchange, Head, ResultFact, TextSource, Tool, Toolset};
 use super::store::{ByKey, Stored, Totals};
 use crate::engine::Millis;
 
@@ -73,7 +71,11 @@ pub(super) enum Undo {
     /// The conversation did not exist.
     Created,
     Removed(Box<Stored>),
-    Clock { clock: Millis, last_offset: i64, next: u32 },
+    Clock {
+        clock: Millis,
+        last_offset: i64,
+        next: u32,
+    },
     Head(Box<Head>),
     /// `None`: it did not exist.
     Exchange(u32, Option<Box<Exchange>>),
@@ -86,9 +88,18 @@ pub(super) enum Undo {
     Facts(u32, Box<Call>),
     /// The text was `len` bytes long, of which the last may have been `tail` (a surrogate that was joined
     /// with its other half).
-    Text { n: u32, progress: Progress, len: usize, tail: Option<[u8; 3]> },
+    Text {
+        n: u32,
+        progress: Progress,
+        len: usize,
+        tail: Option<[u8; 3]>,
+    },
     /// The text was another.
-    Replaced { n: u32, progress: Progress, text: Vec<u8> },
+    Replaced {
+        n: u32,
+        progress: Progress,
+        text: Vec<u8>,
+    },
 }
 
 #[derive(Default)]

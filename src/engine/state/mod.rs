@@ -26,8 +26,7 @@ mod tools;
 
 pub use codec::{StateError, StateKey};
 pub use conversation::{
-    Call, CallStatus, Conversation, Exchange, Head, Opened, ResponseState, ResultFact, TextSource,
-    Tool, Toolset,
+    Call, CallStatus, Conversation, Exchange, Head, Opened, ResponseState, ResultFact, TextSource, Tool, Toolset,
 };
 pub use exchange::{ExchangePart, Want};
 pub use session::Session;
@@ -78,21 +77,6 @@ pub struct StateLimits {
     pub partition_bytes: u64,
     pub call_ttl_ms: u64,
     pub conversation_ttl_ms: u64,
-}
-
-impl From<&super::Limits> for StateLimits {
-    fn from(limits: &super::Limits) -> Self {
-        Self {
-            call_bytes: limits.call_bytes,
-            open_calls_per_response: limits.open_calls_per_response,
-            open_calls_per_conversation: limits.open_calls_per_conversation,
-            history: limits.history,
-            conversation_bytes: limits.conversation_bytes,
-            partition_bytes: limits.partition_bytes,
-            call_ttl_ms: limits.call_ttl_ms,
-            conversation_ttl_ms: limits.conversation_ttl_ms,
-        }
-    }
 }
 
 /// The state of one input partition.
@@ -171,11 +155,7 @@ impl PartitionState {
         Ok(())
     }
     pub fn stats(&self) -> Stats {
-        Stats {
-            conversations: self.conversations.len() as u64,
-            open_calls: self.totals.open,
-            bytes: self.totals.bytes,
-        }
+        Stats { conversations: self.conversations.len() as u64, open_calls: self.totals.open, bytes: self.totals.bytes }
     }
     pub fn get(&self, key: ConvKey) -> Option<&Conversation> {
         self.conversations.get(&key).map(|s| &s.conversation)
@@ -193,13 +173,7 @@ impl PartitionState {
     /// Opens a conversation for one record: creates it if new (`named` gives its name and key; it is partial
     /// until a request with whole history begins it), advances its clock and offset, and makes room in the
     /// byte budget by evicting the least recently used ones (by record offset), whose number is in the session.
-    pub fn open(
-        &mut self,
-        key: ConvKey,
-        at: At,
-        limits: &StateLimits,
-        named: &dyn Fn() -> Head,
-    ) -> Session<'_> {
+    pub fn open(&mut self, key: ConvKey, at: At, limits: &StateLimits, named: &dyn Fn() -> Head) -> Session<'_> {
         let mut evicted = 0;
         while self.totals.bytes > limits.partition_bytes {
             let Some(oldest) = self.orders.oldest(&self.conversations, key) else { break };

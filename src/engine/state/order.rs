@@ -106,13 +106,7 @@ impl Orders {
         moved.map(|(_, key)| key)
     }
 
-    pub fn due(
-        &self,
-        conversations: &ByKey<Stored>,
-        now: Millis,
-        budget: u32,
-        limits: &StateLimits,
-    ) -> Vec<ConvKey> {
+    pub fn due(&self, conversations: &ByKey<Stored>, now: Millis, budget: u32, limits: &StateLimits) -> Vec<ConvKey> {
         let (call, whole) = (ttl(limits.call_ttl_ms), ttl(limits.conversation_ttl_ms));
         let mut due = BTreeMap::<ConvKey, Millis>::new();
         let mut note = |key: ConvKey, deadline: Millis| {

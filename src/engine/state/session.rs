@@ -122,12 +122,7 @@ impl<'s> Session<'s> {
             return;
         };
         let bytes = if call.overflow { call.bytes } else { call.text.len() as u64 };
-        let settled = Call {
-            sha256: Some(sha256),
-            bytes,
-            action: Some(action),
-            ..call.without_text()
-        };
+        let settled = Call { sha256: Some(sha256), bytes, action: Some(action), ..call.without_text() };
         let prior = self.stored.set_call(n, Some(settled)).map(Box::new);
         self.log.push(self.key, Undo::Call(n, prior));
         while self.stored.index.judged.len() as u64 > u64::from(self.limits.history) {

@@ -4,10 +4,8 @@
 //! put in independently of the others. So undoing an entry undoes its indexes, and a restore rebuilds them.
 //! Sizes are counted from lengths, never from capacities, for the same reason.
 
-use super::conversation::{
-    Call, Conversation, Exchange, Head, ResultFact, Tool, Toolset,
-};
 use super::ConvKey;
+use super::conversation::{Call, Conversation, Exchange, Head, ResultFact, Tool, Toolset};
 use crate::engine::Millis;
 use crate::engine::event::Slot;
 use sha2::{Digest, Sha256};
@@ -121,9 +119,7 @@ pub(super) fn head_bytes(head: &Head) -> u64 {
 }
 
 pub(super) fn exchange_bytes(exchange: &Exchange) -> u64 {
-    192 + some_len(&exchange.host_id)
-        + some_len(&exchange.payload_id)
-        + 16 * exchange.choices.len() as u64
+    192 + some_len(&exchange.host_id) + some_len(&exchange.payload_id) + 16 * exchange.choices.len() as u64
 }
 
 pub(super) fn call_bytes(call: &Call) -> u64 {
@@ -135,10 +131,7 @@ const RESULT_BYTES: u64 = 192;
 const TOOLSET_BYTES: u64 = 64;
 
 pub(super) fn tool_bytes(tool: &Tool) -> u64 {
-    160 + tool.name.len() as u64
-        + some_len(&tool.namespace)
-        + some_len(&tool.server)
-        + some_len(&tool.schema)
+    160 + tool.name.len() as u64 + some_len(&tool.namespace) + some_len(&tool.server) + some_len(&tool.schema)
 }
 
 impl Mark {
@@ -227,10 +220,7 @@ impl Stored {
         stored
     }
     pub fn totals(&self) -> Totals {
-        Totals {
-            bytes: self.index.bytes,
-            open: self.index.open.len() as u64,
-        }
+        Totals { bytes: self.index.bytes, open: self.index.open.len() as u64 }
     }
     pub fn place(&self) -> Place {
         let calls = &self.conversation.calls;
@@ -264,9 +254,8 @@ impl Stored {
             None => self.conversation.results.remove(&n),
         };
         if let Some(old) = &old {
-            if !self.conversation.results.get(&n).is_some_and(|r| {
-                r.call_id == old.call_id && r.content == old.content
-            }) {
+            if !self.conversation.results.get(&n).is_some_and(|r| r.call_id == old.call_id && r.content == old.content)
+            {
                 self.index.results.remove(&(old.call_id, old.content, n));
             }
             self.index.bytes -= RESULT_BYTES;

@@ -16,12 +16,7 @@ const TOOLS: usize = 1024;
 impl Session<'_> {
     /// Sets the exchange's toolset: the one with this digest if the conversation has it, else a new one made
     /// of `tools()` (called only then). Toolsets no exchange refers to any more are dropped.
-    pub fn set_toolset(
-        &mut self,
-        exchange: u32,
-        digest: [u8; 16],
-        tools: &mut dyn FnMut() -> Vec<Tool>,
-    ) {
+    pub fn set_toolset(&mut self, exchange: u32, digest: [u8; 16], tools: &mut dyn FnMut() -> Vec<Tool>) {
         self.end_loan();
         if !self.conversation().exchanges.contains_key(&exchange) {
             return;
