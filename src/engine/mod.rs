@@ -54,15 +54,8 @@ pub struct Emission {
 impl Emission {
     /// Bytes on the wire as Kafka counts a record, headers included, rounded up.
     pub fn size(&self) -> usize {
-        let headers: usize = self
-            .headers
-            .iter()
-            .map(|(k, v)| k.len() + v.len() + 10)
-            .sum();
-        self.key.as_ref().map_or(0, Vec::len)
-            + self.value.as_ref().map_or(0, Vec::len)
-            + headers
-            + 64
+        let headers: usize = self.headers.iter().map(|(k, v)| k.len() + v.len() + 10).sum();
+        self.key.as_ref().map_or(0, Vec::len) + self.value.as_ref().map_or(0, Vec::len) + headers + 64
     }
 }
 
@@ -280,12 +273,7 @@ impl Engine {
         self.policies.digest()
     }
     /// Judges one record. Total: never panics, blocks, logs or reads a clock. Clears `out` first.
-    pub fn step(
-        &self,
-        _state: &mut state::PartitionState,
-        _input: &Input<'_>,
-        _out: &mut Out,
-    ) -> Outcome {
+    pub fn step(&self, _state: &mut state::PartitionState, _input: &Input<'_>, _out: &mut Out) -> Outcome {
         todo!()
     }
     /// Expires idle calls and conversations up to `now`, at most `budget` of them. Emissions carry the key of

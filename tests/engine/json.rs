@@ -9,17 +9,12 @@ use sluicegate::engine::json::{
 };
 use sluicegate::engine::layer::{Layer, Step};
 
-const LIMITS: JsonLimits = JsonLimits {
-    depth: 128,
-    nodes: 1 << 20,
-};
+const LIMITS: JsonLimits = JsonLimits { depth: 128, nodes: 1 << 20 };
 
 fn check(input: &[u8], expected: Result<Kind, (u32, JsonErrorKind)>) {
     let bump = Bump::new();
     let layer = Layer::record(&bump, bump.alloc_slice_copy(input));
-    let found = parse(&bump, layer, LIMITS)
-        .map(|value| value.kind())
-        .map_err(|JsonError { at, kind }| (at, kind));
+    let found = parse(&bump, layer, LIMITS).map(|value| value.kind()).map_err(|JsonError { at, kind }| (at, kind));
     assert_eq!(found, expected, "{:?}", String::from_utf8_lossy(input));
 }
 
@@ -60,11 +55,7 @@ fn offences_by_place_and_kind() {
         (b"'a'", 0, Syntax),
         (b"NaN", 0, Syntax),
         (b"\"a\nb\"", 2, Syntax),
-        (
-            b"\"0123456789abcdef0123456789abcdef0123456789abcdef\x1f\"",
-            49,
-            Syntax,
-        ),
+        (b"\"0123456789abcdef0123456789abcdef0123456789abcdef\x1f\"", 49, Syntax),
         (b"\"\\x\"", 2, Syntax),
         (b"\"\\u12g4\"", 5, Syntax),
         (b"\xEF\xBB\xBF{}", 0, Syntax),
@@ -116,10 +107,7 @@ fn divergences_from_serde_json() {
         let accepted = serde_json::from_str::<serde_json::Value>(input).is_ok();
         assert_eq!(accepted, serde_accepts, "{input}");
         let bump = Bump::new();
-        assert!(
-            parse(&bump, Layer::record(&bump, input.as_bytes()), LIMITS).is_ok(),
-            "{input}"
-        );
+        assert!(parse(&bump, Layer::record(&bump, input.as_bytes()), LIMITS).is_ok(), "{input}");
     }
     check(deep(129).as_bytes(), Err((128, JsonErrorKind::TooDeep)));
 }
@@ -130,20 +118,11 @@ fn bombs_end_in_an_error_not_an_overflow() {
     let objects = "{\"a\":".repeat(100_000);
     check(opens.as_bytes(), Err((128, JsonErrorKind::TooDeep)));
     check(objects.as_bytes(), Err((128 * 5, JsonErrorKind::TooDeep)));
-    let deep = JsonLimits {
-        depth: u32::MAX,
-        nodes: 1 << 20,
-    };
+    let deep = JsonLimits { depth: u32::MAX, nodes: 1 << 20 };
     let bump = Bump::new();
     for text in [&opens, &objects] {
         let error = parse(&bump, Layer::record(&bump, text.as_bytes()), deep).unwrap_err();
-        assert_eq!(
-            error,
-            JsonError {
-                at: text.len() as u32,
-                kind: JsonErrorKind::Truncated
-            }
-        );
+        assert_eq!(error, JsonError { at: text.len() as u32, kind: JsonErrorKind::Truncated });
     }
     let balanced = opens.clone() + &"]".repeat(100_000);
     let root = parse(&bump, Layer::record(&bump, balanced.as_bytes()), deep).unwrap();
@@ -154,10 +133,7 @@ fn bombs_end_in_an_error_not_an_overflow() {
 
 #[test]
 fn nodes_are_limited() {
-    let limits = JsonLimits {
-        depth: 128,
-        nodes: 5,
-    };
+    let limits = JsonLimits { depth: 128, nodes: 5 };
     for (text, expected) in [
         ("[1,1,1,1]", None),
         ("[1,1,1,1,1]", Some(9)),
@@ -167,23 +143,13 @@ fn nodes_are_limited() {
     ] {
         let bump = Bump::new();
         let found = parse(&bump, Layer::record(&bump, text.as_bytes()), limits);
-        let error = expected.map(|at| JsonError {
-            at,
-            kind: JsonErrorKind::TooManyNodes,
-        });
+        let error = expected.map(|at| JsonError { at, kind: JsonErrorKind::TooManyNodes });
         assert_eq!(found.err(), error, "{text}");
     }
     let bump = Bump::new();
     let none = JsonLimits { depth: 0, nodes: 0 };
     assert!(parse(&bump, Layer::record(&bump, b"1"), none).is_err());
-    assert!(
-        parse(
-            &bump,
-            Layer::record(&bump, b"[]"),
-            JsonLimits { depth: 0, nodes: 9 }
-        )
-        .is_err()
-    );
+    assert!(parse(&bump, Layer::record(&bump, b"[]"), JsonLimits { depth: 0, nodes: 9 }).is_err());
 }
 
 #[test]
@@ -191,10 +157,7 @@ fn members_items_and_keys() {
     let text = r#"{"a":1,"b":{"x":[10,{},"s"],"a":7},"\u0061":2,"c":null,"'":"'"}"#;
     let bump = Bump::new();
     let root = parse(&bump, Layer::record(&bump, text.as_bytes()), LIMITS).unwrap();
-    let names: Vec<_> = root
-        .members()
-        .map(|(key, _)| key.str().unwrap().into_owned())
-        .collect();
+    let names: Vec<_> = root.members().map(|(key, _)| key.str().unwrap().into_owned()).collect();
     assert_eq!(names, ["a", "b", "a", "c", "'"]);
     assert_eq!(root.get("a").unwrap().u64(), Some(2), "the last one wins");
     assert!(root.get("c").unwrap().is_null());
@@ -213,10 +176,7 @@ fn members_items_and_keys() {
     assert!(root.key().is_none() && root.parent().is_none());
     assert_eq!(b.walk().filter(|(_, key)| *key).count(), 2);
     assert_eq!(x.root().raw(), text.as_bytes());
-    assert!(
-        !format!("{root:?} {:?}", root.layer()).contains('\''),
-        "Debug shows no text"
-    );
+    assert!(!format!("{root:?} {:?}", root.layer()).contains('\''), "Debug shows no text");
 }
 
 #[test]
@@ -235,13 +195,7 @@ fn values_that_stand_one_behind_the_other() {
         }
     };
     assert_eq!(raws, [&b"{\"a\":1}"[..], b"[2]", b"3"]);
-    assert_eq!(
-        error,
-        JsonError {
-            at: 15,
-            kind: JsonErrorKind::Utf8
-        }
-    );
+    assert_eq!(error, JsonError { at: 15, kind: JsonErrorKind::Utf8 });
     assert!(parse_prefix(&bump, layer, 99, LIMITS).is_err());
 }
 
@@ -252,23 +206,11 @@ fn surrogates_join_and_stay_apart() {
         (r#""\uD83D\uDE00""#, "😀".as_bytes(), false),
         (r#""\ud83d""#, b"\xED\xA0\xBD", true),
         (r#""\ude00\ud83d""#, b"\xED\xB8\x80\xED\xA0\xBD", true),
-        (
-            r#""\ud83d\ud83d\ude00""#,
-            b"\xED\xA0\xBD\xF0\x9F\x98\x80",
-            true,
-        ),
+        (r#""\ud83d\ud83d\ude00""#, b"\xED\xA0\xBD\xF0\x9F\x98\x80", true),
         (r#""\ud83dx\ude00""#, b"\xED\xA0\xBDx\xED\xB8\x80", true),
         (r#""\ud83d\\ude00""#, b"\xED\xA0\xBD\\ude00", true),
-        (
-            r#""퟿\ud7ff\ue000""#,
-            "\u{D7FF}\u{D7FF}\u{E000}".as_bytes(),
-            false,
-        ),
-        (
-            r#""\u0000\u00e9\u20ac\/\b\f\n\r\t\"\\""#,
-            "\0é€/\u{8}\u{c}\n\r\t\"\\".as_bytes(),
-            false,
-        ),
+        (r#""퟿\ud7ff\ue000""#, "\u{D7FF}\u{D7FF}\u{E000}".as_bytes(), false),
+        (r#""\u0000\u00e9\u20ac\/\b\f\n\r\t\"\\""#, "\0é€/\u{8}\u{c}\n\r\t\"\\".as_bytes(), false),
     ] {
         let bump = Bump::new();
         let value = parse(&bump, Layer::record(&bump, literal.as_bytes()), LIMITS).unwrap();
@@ -289,11 +231,7 @@ fn a_string_layer_may_hold_lone_surrogates() {
         (r#""{\"a\":\"\ud83d\\ude00\"}""#, "😀".as_bytes(), false),
         (r#""{\"a\":\"x\ud83d\\ude00\"}""#, "x😀".as_bytes(), false),
         (r#""{\"a\":\"\\ud83d\ude00y\"}""#, "😀y".as_bytes(), false),
-        (
-            r#""{\"a\":\"\\ud83d\ud83d\"}""#,
-            b"\xED\xA0\xBD\xED\xA0\xBD",
-            true,
-        ),
+        (r#""{\"a\":\"\\ud83d\ud83d\"}""#, b"\xED\xA0\xBD\xED\xA0\xBD", true),
     ] {
         let bump = Bump::new();
         let value = parse(&bump, Layer::record(&bump, outer.as_bytes()), LIMITS).unwrap();
@@ -308,13 +246,7 @@ fn a_string_layer_may_hold_lone_surrogates() {
     let outer = Layer::record(&bump, br#""[\ud83d]""#);
     let layer = Layer::json_string(&bump, outer.span(), Step::Json).unwrap();
     let error = parse(&bump, layer, LIMITS).unwrap_err();
-    assert_eq!(
-        error,
-        JsonError {
-            at: 1,
-            kind: JsonErrorKind::Syntax
-        }
-    );
+    assert_eq!(error, JsonError { at: 1, kind: JsonErrorKind::Syntax });
 }
 
 /// A document as serde_json reads it, with what its `Value` loses: order, duplicates, number spelling.
@@ -360,12 +292,7 @@ fn tree(raw: &RawValue) -> Tree {
         }
         b'{' => {
             let Pairs(pairs) = serde_json::from_str(text).unwrap();
-            Tree::Object(
-                pairs
-                    .iter()
-                    .map(|(key, value)| (string(key), tree(value)))
-                    .collect(),
-            )
+            Tree::Object(pairs.iter().map(|(key, value)| (string(key), tree(value))).collect())
         }
         _ => Tree::Leaf(text.to_owned()),
     }
@@ -407,10 +334,7 @@ fn assert_same(value: Value<'_>, tree: &Tree, path: &mut Vec<Segment<'_>>) {
                 assert_eq!(item.key().unwrap().span().start, key.span().start);
                 path.push(Segment::Name(key.text().unwrap().into_owned().into()));
                 assert_eq!(key.path(), *path);
-                assert_eq!(
-                    path_at(value.root(), key.span().start, key.span().end),
-                    *path
-                );
+                assert_eq!(path_at(value.root(), key.span().start, key.span().end), *path);
                 assert_same(item, tree, path);
                 path.pop();
                 if let Some(name) = name {
@@ -426,9 +350,7 @@ fn assert_same(value: Value<'_>, tree: &Tree, path: &mut Vec<Segment<'_>>) {
 /// True if serde_json refuses a well-formed document for a reason of its own.
 fn refused_by_serde(root: Value<'_>) -> bool {
     root.walk().any(|(value, _)| {
-        let number = std::str::from_utf8(value.raw())
-            .ok()
-            .filter(|_| value.kind() == Kind::Number);
+        let number = std::str::from_utf8(value.raw()).ok().filter(|_| value.kind() == Kind::Number);
         let infinite = number.is_some_and(|text| text.parse::<f64>().unwrap().is_infinite());
         let deep = value.path().len() >= 127 && matches!(value.kind(), Kind::Array | Kind::Object);
         value.has_lone_surrogate() || infinite || deep
@@ -522,10 +444,7 @@ fn mutate(mut bytes: Vec<u8>, mutations: &[(usize, u8, u8)]) -> Vec<u8> {
 }
 
 fn arb_byte() -> impl Strategy<Value = u8> {
-    prop_oneof![
-        any::<u8>(),
-        prop::sample::select(b"\"\\[]{},:0123u-.eE ntf\xED\xA0\x80".to_vec())
-    ]
+    prop_oneof![any::<u8>(), prop::sample::select(b"\"\\[]{},:0123u-.eE ntf\xED\xA0\x80".to_vec())]
 }
 
 proptest! {

@@ -32,16 +32,10 @@ pub(crate) fn literal_end(bytes: &[u8], open: usize) -> Result<(usize, bool), Fl
                 at = find_special(bytes, escape_end(bytes, at)?);
             }
             Some(_) => {
-                return Err(Flaw {
-                    at,
-                    truncated: false,
-                });
+                return Err(Flaw { at, truncated: false });
             }
             None => {
-                return Err(Flaw {
-                    at: bytes.len(),
-                    truncated: true,
-                });
+                return Err(Flaw { at: bytes.len(), truncated: true });
             }
         }
     }
@@ -63,10 +57,7 @@ fn find_special(bytes: &[u8], mut at: usize) -> usize {
         words += 1;
         if words == 2 {
             while let Some(block) = bytes.get(at..).and_then(|rest| rest.first_chunk::<32>()) {
-                if block
-                    .iter()
-                    .fold(false, |hit, &byte| hit | is_special(byte))
-                {
+                if block.iter().fold(false, |hit, &byte| hit | is_special(byte)) {
                     break;
                 }
                 at += 32;
@@ -106,29 +97,17 @@ fn escape_end(bytes: &[u8], at: usize) -> Result<usize, Flaw> {
                 match bytes.get(digit) {
                     Some(byte) if byte.is_ascii_hexdigit() => {}
                     Some(_) => {
-                        return Err(Flaw {
-                            at: digit,
-                            truncated: false,
-                        });
+                        return Err(Flaw { at: digit, truncated: false });
                     }
                     None => {
-                        return Err(Flaw {
-                            at: bytes.len(),
-                            truncated: true,
-                        });
+                        return Err(Flaw { at: bytes.len(), truncated: true });
                     }
                 }
             }
             Ok(at + 6)
         }
-        Some(_) => Err(Flaw {
-            at: at + 1,
-            truncated: false,
-        }),
-        None => Err(Flaw {
-            at: bytes.len(),
-            truncated: true,
-        }),
+        Some(_) => Err(Flaw { at: at + 1, truncated: false }),
+        None => Err(Flaw { at: bytes.len(), truncated: true }),
     }
 }
 
@@ -140,10 +119,7 @@ pub(crate) fn utf8_flaw(bytes: &[u8], wtf8: bool) -> Option<Flaw> {
         let error = std::str::from_utf8(&bytes[from..]).err()?;
         let at = from + error.valid_up_to();
         if !wtf8 || surrogate(bytes, at).is_none() {
-            return Some(Flaw {
-                at,
-                truncated: error.error_len().is_none(),
-            });
+            return Some(Flaw { at, truncated: error.error_len().is_none() });
         }
         from = at + 3;
     }
@@ -187,9 +163,7 @@ fn escape(bytes: &[u8], at: usize) -> Option<(u32, usize)> {
         b't' => 0x09,
         b'u' => {
             let digits = bytes.get(at + 2..at + 6)?;
-            let unit = digits.iter().try_fold(0, |unit, &digit| {
-                Some(unit << 4 | char::from(digit).to_digit(16)?)
-            })?;
+            let unit = digits.iter().try_fold(0, |unit, &digit| Some(unit << 4 | char::from(digit).to_digit(16)?))?;
             return Some((unit, 6));
         }
         &byte => u32::from(byte),
@@ -228,10 +202,7 @@ impl Unit {
             0..0x80 => ([code as u8, 0, 0, 0], 1),
             0x80..0x800 => ([0xC0 | (code >> 6) as u8, tail(0), 0, 0], 2),
             0x800..0x1_0000 => ([0xE0 | (code >> 12) as u8, tail(6), tail(0), 0], 3),
-            _ => (
-                [0xF0 | (code >> 18 & 0x07) as u8, tail(12), tail(6), tail(0)],
-                4,
-            ),
+            _ => ([0xF0 | (code >> 18 & 0x07) as u8, tail(12), tail(6), tail(0)], 4),
         };
         Self { bytes, len }
     }
@@ -255,18 +226,11 @@ pub(crate) struct Pieces<'a> {
 
 impl<'a> Pieces<'a> {
     pub fn new(literal: &'a [u8]) -> Self {
-        Self {
-            literal: &literal[..literal.len().saturating_sub(1)],
-            at: 1,
-        }
+        Self { literal: &literal[..literal.len().saturating_sub(1)], at: 1 }
     }
 
     fn unit(&self, code: u32, end: usize) -> Piece {
-        Piece {
-            start: self.at,
-            end,
-            unit: Some(Unit::new(code)),
-        }
+        Piece { start: self.at, end, unit: Some(Unit::new(code)) }
     }
 
     fn piece(&self) -> Option<Piece> {
@@ -293,18 +257,10 @@ impl<'a> Pieces<'a> {
             if stop - 3 == self.at {
                 return Some(self.unit(pair(high, low), stop + len));
             }
-            return Some(Piece {
-                start: self.at,
-                end: stop - 3,
-                unit: None,
-            });
+            return Some(Piece { start: self.at, end: stop - 3, unit: None });
         }
         // `max` only matters for a backslash that starts no escape, which a checked literal does not hold.
-        Some(Piece {
-            start: self.at,
-            end: stop.max(self.at + 1),
-            unit: None,
-        })
+        Some(Piece { start: self.at, end: stop.max(self.at + 1), unit: None })
     }
 }
 
@@ -374,12 +330,7 @@ impl<'a> Locator<'a> {
     pub fn new(literal: &'a [u8]) -> Self {
         let mut pieces = Pieces::new(literal);
         let current = pieces.next();
-        Self {
-            literal,
-            pieces,
-            current,
-            decoded: 0,
-        }
+        Self { literal, pieces, current, decoded: 0 }
     }
 
     /// The offset in the literal; `None` inside an escape, a pair or a character, and behind the end.

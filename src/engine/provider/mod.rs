@@ -15,9 +15,7 @@ use super::wire::{Envelope, EventType};
 use bumpalo::Bump;
 
 /// The provider formats of the contract.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub enum Provider {
     OpenAiResponses,
     OpenAiChat,
@@ -58,10 +56,7 @@ impl Provider {
     }
     /// Whether this build reads its shapes; others pass, counted.
     pub fn supported(self) -> bool {
-        matches!(
-            self,
-            Provider::OpenAiResponses | Provider::AnthropicMessages
-        )
+        matches!(self, Provider::OpenAiResponses | Provider::AnthropicMessages)
     }
 }
 

@@ -14,8 +14,7 @@ pub mod conversation;
 
 pub use codec::{StateError, StateKey};
 pub use conversation::{
-    Call, CallStatus, Conversation, Exchange, Head, Opened, ResponseState, ResultFact, Tool,
-    Toolset,
+    Call, CallStatus, Conversation, Exchange, Head, Opened, ResponseState, ResultFact, Tool, Toolset,
 };
 
 use super::Millis;
@@ -113,13 +112,7 @@ impl PartitionState {
     /// Opens a conversation for one record: creates it if new (`named` gives its name and key), advances its
     /// clock and offset, and makes room in the byte budget by evicting the least recently used ones (by
     /// record offset), whose number and reason are in the session.
-    pub fn open(
-        &mut self,
-        _key: ConvKey,
-        _at: At,
-        _limits: &StateLimits,
-        _named: &dyn Fn() -> Head,
-    ) -> Session<'_> {
+    pub fn open(&mut self, _key: ConvKey, _at: At, _limits: &StateLimits, _named: &dyn Fn() -> Head) -> Session<'_> {
         todo!()
     }
     /// Conversations whose deadline is at or before `now`, oldest first, at most `budget`: either one with open
@@ -170,12 +163,7 @@ impl<'s> Session<'s> {
     }
     /// Sets the exchange's toolset: the one with this digest if the conversation has it, else a new one made
     /// of `tools()` (called only then). Toolsets no exchange refers to any more are dropped.
-    pub fn set_toolset(
-        &mut self,
-        _exchange: u32,
-        _digest: [u8; 16],
-        _tools: &mut dyn FnMut() -> Vec<Tool>,
-    ) {
+    pub fn set_toolset(&mut self, _exchange: u32, _digest: [u8; 16], _tools: &mut dyn FnMut() -> Vec<Tool>) {
         todo!()
     }
     /// Adds late definitions to the exchange's toolset (a copy with the union).
@@ -206,12 +194,7 @@ impl<'s> Session<'s> {
         todo!()
     }
     /// Cuts every open call of the exchange for this reason.
-    pub fn cut_exchange(
-        &mut self,
-        _exchange: u32,
-        _reason: crate::engine::event::CutReason,
-        _ready: &mut Vec<Ready>,
-    ) {
+    pub fn cut_exchange(&mut self, _exchange: u32, _reason: crate::engine::event::CutReason, _ready: &mut Vec<Ready>) {
         todo!()
     }
     /// Cuts every open call of the conversation that is idle since before `idle_since`.
@@ -220,12 +203,7 @@ impl<'s> Session<'s> {
     }
     /// After judging: remembers digest, size and action, and lets the text go. The oldest settled calls beyond
     /// `history` are forgotten.
-    pub fn settle(
-        &mut self,
-        _call: u32,
-        _sha256: [u8; 32],
-        _action: crate::engine::verdict::Decision,
-    ) {
+    pub fn settle(&mut self, _call: u32, _sha256: [u8; 32], _action: crate::engine::verdict::Decision) {
         todo!()
     }
 }
