@@ -19,23 +19,11 @@ pub(super) fn scan<'r>(
     wtf8: bool,
 ) -> Result<(&'r [Node], usize), JsonError> {
     if u32::try_from(bytes.len()).is_err() {
-        return Err(JsonError {
-            at: u32::MAX,
-            kind: JsonErrorKind::TooManyNodes,
-        });
+        return Err(JsonError { at: u32::MAX, kind: JsonErrorKind::TooManyNodes });
     }
     let guess = ((bytes.len() - from.min(bytes.len())) / 32).clamp(8, 4096);
     let tape = BumpVec::with_capacity_in(guess.min(limits.nodes as usize), bump);
-    let mut scanner = Scanner {
-        bytes,
-        at: from,
-        tape,
-        open: NONE,
-        ordinal: 0,
-        depth: 0,
-        limits,
-        key: false,
-    };
+    let mut scanner = Scanner { bytes, at: from, tape, open: NONE, ordinal: 0, depth: 0, limits, key: false };
     let scanned = scanner.document();
     let stop = match scanned {
         Ok(()) => scanner.at,
@@ -52,14 +40,8 @@ pub(super) fn scan<'r>(
             // A text that ends within a character ends within its string.
             let cut = flaw.truncated && stop == bytes.len();
             return Err(match cut {
-                true => JsonError {
-                    at: bytes.len() as u32,
-                    kind: JsonErrorKind::Truncated,
-                },
-                false => JsonError {
-                    at: at as u32,
-                    kind: JsonErrorKind::Utf8,
-                },
+                true => JsonError { at: bytes.len() as u32, kind: JsonErrorKind::Truncated },
+                false => JsonError { at: at as u32, kind: JsonErrorKind::Utf8 },
             });
         }
     }
@@ -151,10 +133,7 @@ impl Scanner<'_, '_> {
     #[inline]
     fn peek(&mut self) -> Result<u8, JsonError> {
         self.at = skip_space(self.bytes, self.at);
-        self.bytes
-            .get(self.at)
-            .copied()
-            .ok_or_else(|| self.truncated())
+        self.bytes.get(self.at).copied().ok_or_else(|| self.truncated())
     }
 
     /// A member's name and the colon.
@@ -237,10 +216,7 @@ impl Scanner<'_, '_> {
     fn push(&mut self, kind: Kind, end: usize, escaped: bool) -> Result<u32, JsonError> {
         let ix = self.tape.len() as u32;
         if ix >= self.limits.nodes {
-            return Err(JsonError {
-                at: self.at as u32,
-                kind: JsonErrorKind::TooManyNodes,
-            });
+            return Err(JsonError { at: self.at as u32, kind: JsonErrorKind::TooManyNodes });
         }
         self.tape.push(Node {
             start: self.at as u32,
@@ -257,10 +233,7 @@ impl Scanner<'_, '_> {
 
     fn open_container(&mut self, kind: Kind) -> Result<(), JsonError> {
         if self.depth >= self.limits.depth {
-            return Err(JsonError {
-                at: self.at as u32,
-                kind: JsonErrorKind::TooDeep,
-            });
+            return Err(JsonError { at: self.at as u32, kind: JsonErrorKind::TooDeep });
         }
         self.open = self.push(kind, self.at, false)?;
         self.ordinal = 0;
@@ -293,28 +266,15 @@ impl Scanner<'_, '_> {
     }
 
     fn truncated(&self) -> JsonError {
-        JsonError {
-            at: self.bytes.len() as u32,
-            kind: JsonErrorKind::Truncated,
-        }
+        JsonError { at: self.bytes.len() as u32, kind: JsonErrorKind::Truncated }
     }
 }
 
 fn syntax_at(at: usize) -> JsonError {
-    JsonError {
-        at: at as u32,
-        kind: JsonErrorKind::Syntax,
-    }
+    JsonError { at: at as u32, kind: JsonErrorKind::Syntax }
 }
 
 fn error(flaw: Flaw) -> JsonError {
-    let kind = if flaw.truncated {
-        JsonErrorKind::Truncated
-    } else {
-        JsonErrorKind::Syntax
-    };
-    JsonError {
-        at: flaw.at as u32,
-        kind,
-    }
+    let kind = if flaw.truncated { JsonErrorKind::Truncated } else { JsonErrorKind::Syntax };
+    JsonError { at: flaw.at as u32, kind }
 }

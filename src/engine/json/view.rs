@@ -10,10 +10,7 @@ pub struct Items<'r> {
 
 impl<'r> Items<'r> {
     pub(super) fn new(array: Value<'r>) -> Self {
-        Self {
-            next: array.at(array.ix + 1),
-            end: end_of(array, Kind::Array),
-        }
+        Self { next: array.at(array.ix + 1), end: end_of(array, Kind::Array) }
     }
 }
 
@@ -38,10 +35,7 @@ pub struct Members<'r> {
 
 impl<'r> Members<'r> {
     pub(super) fn new(object: Value<'r>) -> Self {
-        Self {
-            next: object.at(object.ix + 1),
-            end: end_of(object, Kind::Object),
-        }
+        Self { next: object.at(object.ix + 1), end: end_of(object, Kind::Object) }
     }
 }
 
@@ -74,10 +68,7 @@ pub struct Walk<'r> {
 
 impl<'r> Walk<'r> {
     pub(super) fn new(value: Value<'r>) -> Self {
-        Self {
-            next: value,
-            end: value.node().next,
-        }
+        Self { next: value, end: value.node().next }
     }
 }
 

@@ -61,19 +61,12 @@ fn offset_of(error: DecodeError, text: &[u8]) -> usize {
 
 /// The symbols that hold a decoded range, whole groups at both ends.
 pub(super) fn locate(text: &[u8], decoded_len: usize, start: usize, end: usize) -> (usize, usize) {
-    (
-        start / BYTES * SYMBOLS,
-        symbols_end(text, decoded_len, end.next_multiple_of(BYTES)),
-    )
+    (start / BYTES * SYMBOLS, symbols_end(text, decoded_len, end.next_multiple_of(BYTES)))
 }
 
 /// Where the group that ends at a decoded offset ends; the last group may be short or padded.
 fn symbols_end(text: &[u8], decoded_len: usize, end: usize) -> usize {
-    if end >= decoded_len {
-        text.len()
-    } else {
-        end / BYTES * SYMBOLS
-    }
+    if end >= decoded_len { text.len() } else { end / BYTES * SYMBOLS }
 }
 
 /// Lowers changes (in order, apart from each other) to the text: each is widened to whole groups, those
@@ -92,9 +85,7 @@ pub(super) fn lower(text: &[u8], decoded: &[u8], changes: &[Change]) -> Vec<Chan
             if taken > 0 && shift == 0 && change.start / BYTES * BYTES >= end {
                 break;
             }
-            end = end
-                .max(change.end.next_multiple_of(BYTES))
-                .min(decoded.len());
+            end = end.max(change.end.next_multiple_of(BYTES)).min(decoded.len());
             // Compared modulo a group; both lengths are below 2^32.
             shift = (shift + change.with.len() + 2 * (change.end - change.start)) % BYTES;
             taken += 1;
@@ -104,10 +95,7 @@ pub(super) fn lower(text: &[u8], decoded: &[u8], changes: &[Change]) -> Vec<Chan
         }
         let (inside, behind) = rest.split_at(taken);
         rest = behind;
-        let inside: Vec<Change> = inside
-            .iter()
-            .map(|change| change.moved_down(start))
-            .collect();
+        let inside: Vec<Change> = inside.iter().map(|change| change.moved_down(start)).collect();
         let plain = apply(&decoded[start..end], &inside);
         lowered.push(Change {
             start: start / BYTES * SYMBOLS,

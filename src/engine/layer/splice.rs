@@ -30,11 +30,7 @@ impl Change {
     }
     /// The same change in a text that starts `by` bytes behind; `by` is at most its start.
     pub fn moved_down(&self, by: usize) -> Self {
-        Self {
-            start: self.start - by,
-            end: self.end - by,
-            with: self.with.clone(),
-        }
+        Self { start: self.start - by, end: self.end - by, with: self.with.clone() }
     }
 }
 
@@ -57,9 +53,7 @@ pub(super) fn apply(bytes: &[u8], changes: &[Change]) -> Vec<u8> {
 fn settle(mut changes: Vec<Change>, len: usize) -> Result<Vec<Change>, NotExact> {
     changes.sort_unstable();
     changes.dedup();
-    let in_bounds = changes
-        .iter()
-        .all(|change| change.start <= change.end && change.end <= len);
+    let in_bounds = changes.iter().all(|change| change.start <= change.end && change.end <= len);
     let apart = changes.windows(2).all(|pair| {
         let (left, right) = (&pair[0], &pair[1]);
         left.end <= right.start && (left.start, left.end) != (right.start, right.end)
@@ -108,17 +102,10 @@ pub(super) fn splice<'r>(root: &'r Layer<'r>, edits: &[Edit<'r>]) -> Result<Vec<
     let mut groups: BTreeMap<(usize, Place), Group<'r>> = BTreeMap::new();
     for Edit { span, with } in edits {
         let place = place(span.layer, root)?;
-        let change = Change {
-            start: span.start as usize,
-            end: span.end as usize,
-            with: with.clone(),
-        };
+        let change = Change { start: span.start as usize, end: span.end as usize, with: with.clone() };
         groups
             .entry((place.len(), place))
-            .or_insert_with(|| Group {
-                layer: span.layer,
-                changes: Vec::new(),
-            })
+            .or_insert_with(|| Group { layer: span.layer, changes: Vec::new() })
             .changes
             .push(change);
     }
@@ -131,10 +118,7 @@ pub(super) fn splice<'r>(root: &'r Layer<'r>, edits: &[Edit<'r>]) -> Result<Vec<
         place.pop();
         groups
             .entry((depth - 1, place))
-            .or_insert_with(|| Group {
-                layer: source.layer,
-                changes: Vec::new(),
-            })
+            .or_insert_with(|| Group { layer: source.layer, changes: Vec::new() })
             .changes
             .extend(lowered);
     }
@@ -158,12 +142,7 @@ fn lower(layer: &Layer<'_>, source: Span<'_>, changes: Vec<Change>) -> Option<Ve
     if decode(layer.codec, &new_text)? != apply(layer.bytes, &changes) {
         return None;
     }
-    Some(
-        lowered
-            .into_iter()
-            .map(|change| change.moved_up(source.start as usize))
-            .collect(),
-    )
+    Some(lowered.into_iter().map(|change| change.moved_up(source.start as usize)).collect())
 }
 
 fn lower_json_string(text: &[u8], changes: &[Change]) -> Option<Vec<Change>> {
@@ -172,11 +151,7 @@ fn lower_json_string(text: &[u8], changes: &[Change]) -> Option<Vec<Change>> {
     for change in changes {
         let start = locator.locate(change.start)?;
         let end = locator.locate(change.end)?;
-        lowered.push(Change {
-            start,
-            end,
-            with: json_string::escape_text(&change.with)?,
-        });
+        lowered.push(Change { start, end, with: json_string::escape_text(&change.with)? });
     }
     Some(lowered)
 }

@@ -88,16 +88,10 @@ struct Data {
 }
 
 fn data_lines(event: &[u8]) -> impl Iterator<Item = Data> {
-    Lines::new(event, 0)
-        .take_while(|line| !line.is_blank())
-        .filter_map(|line| {
-            let (offset, divider) = value_of(&event[line.start..line.end], b"data")?;
-            Some(Data {
-                line,
-                value: line.start + offset,
-                divider,
-            })
-        })
+    Lines::new(event, 0).take_while(|line| !line.is_blank()).filter_map(|line| {
+        let (offset, divider) = value_of(&event[line.start..line.end], b"data")?;
+        Some(Data { line, value: line.start + offset, divider })
+    })
 }
 
 /// The data of an event; `None` if it has no data line.
@@ -138,11 +132,7 @@ struct Locator {
 
 impl Locator {
     fn new(event: &[u8]) -> Self {
-        Self {
-            lines: data_lines(event).collect(),
-            current: 0,
-            decoded: 0,
-        }
+        Self { lines: data_lines(event).collect(), current: 0, decoded: 0 }
     }
 
     /// The data line that holds the offset, and the offset's place in the event. The end of a line comes
@@ -178,9 +168,7 @@ pub(super) fn lower(event: &[u8], changes: &[Change]) -> Option<Vec<Change>> {
         let (first, start) = locator.locate(change.start)?;
         let (last, end) = locator.locate(change.end)?;
         let crossed = locator.lines.get(first..=last)?;
-        let unbroken = crossed
-            .windows(2)
-            .all(|pair| pair[0].line.next == pair[1].line.start);
+        let unbroken = crossed.windows(2).all(|pair| pair[0].line.next == pair[1].line.start);
         if !unbroken || change.with.contains(&b'\r') {
             return None;
         }
@@ -191,10 +179,7 @@ pub(super) fn lower(event: &[u8], changes: &[Change]) -> Option<Vec<Change>> {
             (false, None) => b"\n",
         };
         // The byte that will stand first in the value, if the change touches the value's start.
-        let follows = change
-            .with
-            .first()
-            .or_else(|| event[end..tail.line.end].first());
+        let follows = change.with.first().or_else(|| event[end..tail.line.end].first());
         let mut with = Vec::with_capacity(change.with.len() + 8);
         match (start == head.value, head.divider, follows) {
             (true, Divider::None, Some(_)) => with.extend_from_slice(b": "),

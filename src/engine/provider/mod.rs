@@ -29,9 +29,7 @@ use bumpalo::Bump;
 use std::borrow::Cow;
 
 /// The provider formats of the contract.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub enum Provider {
     OpenAiResponses,
     OpenAiChat,
@@ -72,10 +70,7 @@ impl Provider {
     }
     /// Whether this build reads its shapes; others pass, counted.
     pub fn supported(self) -> bool {
-        matches!(
-            self,
-            Provider::OpenAiResponses | Provider::AnthropicMessages
-        )
+        matches!(self, Provider::OpenAiResponses | Provider::AnthropicMessages)
     }
 }
 

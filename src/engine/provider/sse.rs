@@ -32,17 +32,8 @@ pub struct SseEvent<'r> {
 /// An event takes 48 bytes of the arena, eight times its shortest form (`data\n\n`); a caller that bounds
 /// events takes no more than it wants.
 pub fn events<'r>(bump: &'r Bump, layer: &'r Layer<'r>) -> Events<'r> {
-    let start = if layer.bytes.starts_with(b"\xEF\xBB\xBF") {
-        3
-    } else {
-        0
-    };
-    Events {
-        bump,
-        layer,
-        lines: Lines::new(layer.bytes, start),
-        index: 0,
-    }
+    let start = if layer.bytes.starts_with(b"\xEF\xBB\xBF") { 3 } else { 0 };
+    Events { bump, layer, lines: Lines::new(layer.bytes, start), index: 0 }
 }
 
 /// See [`events`].
@@ -77,19 +68,11 @@ impl<'r> Iterator for Events<'r> {
             if !has_data {
                 continue;
             }
-            let source = Span {
-                layer: self.layer,
-                start: first.start as u32,
-                end: end as u32,
-            };
+            let source = Span { layer: self.layer, start: first.start as u32, end: end as u32 };
             let index = self.index;
             let data = Layer::sse_data(self.bump, source, Step::Sse { event: index })?;
             self.index += 1;
-            return Some(SseEvent {
-                index,
-                event_name: name,
-                data,
-            });
+            return Some(SseEvent { index, event_name: name, data });
         }
     }
 }
