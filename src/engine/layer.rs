@@ -106,6 +106,16 @@ impl<'r> Layer<'r> {
             step: Step::Hidden,
         })
     }
+    /// A text assembled from decoded fragments: an outermost layer too. Like the strings it was made of it
+    /// may hold lone surrogates in three bytes, and JSON in it is scanned with them allowed.
+    pub fn assembled(bump: &'r Bump, bytes: &'r [u8], step: Step) -> &'r Layer<'r> {
+        bump.alloc(Layer {
+            bytes,
+            source: None,
+            codec: Codec::JsonString,
+            step,
+        })
+    }
     /// The whole of this layer.
     pub fn span(&'r self) -> Span<'r> {
         Span {
