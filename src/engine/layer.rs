@@ -106,9 +106,15 @@ impl<'r> Layer<'r> {
             step: Step::Hidden,
         })
     }
-    /// The assembled text of a call: a root of its own.
-    pub fn arguments(bump: &'r Bump, bytes: &'r [u8]) -> &'r Layer<'r> {
-        bump.alloc(Layer { bytes, source: None, codec: Codec::Slice, step: Step::Arguments })
+    /// A text assembled from decoded fragments: an outermost layer too. Like the strings it was made of it
+    /// may hold lone surrogates in three bytes, and JSON in it is scanned with them allowed.
+    pub fn assembled(bump: &'r Bump, bytes: &'r [u8], step: Step) -> &'r Layer<'r> {
+        bump.alloc(Layer {
+            bytes,
+            source: None,
+            codec: Codec::JsonString,
+            step,
+        })
     }
     /// The whole of this layer.
     pub fn span(&'r self) -> Span<'r> {

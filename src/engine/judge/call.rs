@@ -5,7 +5,7 @@ use super::publish::Draft;
 use crate::engine::digest::{Role, hex, push_json_string, sha256};
 use crate::engine::event::{Executor, Form};
 use crate::engine::json::{self, JsonLimits};
-use crate::engine::layer::{Layer, splice};
+use crate::engine::layer::{Layer, Step, splice};
 use crate::engine::policy::{CallSubject, Evidence, Profile, Subject, ToolKnown};
 use crate::engine::state::{Call, CallStatus, Session};
 use crate::engine::verdict::{Checkpoint, Decision, Names, SubjectOut};
@@ -48,7 +48,7 @@ impl<'a, 'r> Run<'a, 'r> {
             session.settle(n, digest, Decision::Block);
             return;
         }
-        let layer = Layer::arguments(self.bump, text);
+        let layer = Layer::assembled(self.bump, text, Step::Arguments);
         let limits = &self.engine.settings.limits;
         let limits = JsonLimits { depth: limits.json_depth, nodes: limits.json_nodes };
         let args = (json && cut.is_none()).then(|| json::parse(self.bump, layer, limits));

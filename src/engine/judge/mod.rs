@@ -415,7 +415,7 @@ impl<'a, 'r> Run<'a, 'r> {
     /// Shows a subject to the policies. Gives their report, and the `not_observed` bits they used.
     fn check(&self, session: &Session<'_>, exchange: Option<u32>, subject: &Subject<'_, 'r>) -> (Report<'r>, u32) {
         let view = self.view(session, exchange);
-        let mut report = Report::default();
+        let mut report = Report::new(self.bump);
         self.engine.policies.check(subject, &view, &mut report);
         let said = report.not_observed;
         (report, said)

@@ -6,7 +6,7 @@ use super::result::Judged;
 use crate::engine::digest::{Role, short};
 use crate::engine::event::{Name, ResultItem, ToolDef, Turn};
 use crate::engine::json::Value;
-use crate::engine::layer::{Edit, Span, map_range, root};
+use crate::engine::layer::{Edit, root};
 use crate::engine::policy::{Evidence, Finding, Mode, Place, RequestResult, RequestSubject, Subject};
 use crate::engine::state::{Session, Tool};
 use crate::engine::verdict::{Checkpoint, Decision, engine_finding};
@@ -75,7 +75,7 @@ impl<'a, 'r> Run<'a, 'r> {
             draft.block("not_redactable", Evidence::None);
         }
         draft.findings.extend(self.of_results(&judged));
-        let edits = merge(&judged, &request.results, report.edits);
+        let edits = merge(&judged, &report.recut, report.edits);
 
         let publish = match self.engine.settings.redacted.publish {
             Publish::All => true,
@@ -137,25 +137,13 @@ impl<'a, 'r> Run<'a, 'r> {
     }
 }
 
-/// The edits of the results and of the request itself. Where the request's own edits reach into a result,
-/// they were made from the original with a tighter bound and stand in place of the result's own.
-fn merge<'r>(judged: &[Judged<'r>], results: &[ResultItem<'r>], own: Vec<Edit<'r>>) -> Vec<Edit<'r>> {
-    let mut edits = Vec::new();
-    for (j, result) in judged.iter().zip(results) {
-        let span = result.item.span();
-        let replaced = j.action != Decision::Block && own.iter().any(|e| within(e, span));
-        if !replaced {
-            edits.extend(j.edits.iter().cloned());
-        }
-    }
+/// The edits of the results and of the request itself. Where the request cuts a result anew, with a tighter
+/// bound, its edits stand in place of the result's own.
+fn merge<'r>(judged: &[Judged<'r>], recut: &[u32], own: Vec<Edit<'r>>) -> Vec<Edit<'r>> {
+    let kept = judged.iter().enumerate().filter(|(ix, _)| !recut.contains(&(*ix as u32)));
+    let mut edits: Vec<Edit<'r>> = kept.flat_map(|(_, j)| j.edits.iter().cloned()).collect();
     edits.extend(own);
     edits
-}
-
-/// Whether an edit, lowered to the layer of `span`, falls inside it.
-fn within<'r>(edit: &Edit<'r>, span: Span<'r>) -> bool {
-    map_range(edit.span, span.layer)
-        .is_some_and(|range| range.start >= span.start && range.end <= span.end)
 }
 
 /// A definition as the state keeps it.

@@ -184,7 +184,8 @@ pub struct RequestResult<'r> {
 pub struct View<'s> {
     pub conversation: &'s Conversation,
     pub exchange: Option<&'s Exchange>,
-    pub provider: Provider,
+    /// `None` for host events that name none and answer no known call.
+    pub provider: Option<Provider>,
     pub fleet: &'s str,
     pub agent: &'s str,
     /// The conversation's clock.

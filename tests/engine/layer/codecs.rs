@@ -5,6 +5,7 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
 use bumpalo::Bump;
 use proptest::prelude::*;
+use sluicegate::engine::json::{JsonLimits, parse};
 use sluicegate::engine::layer::{
     Layer, LayerError, NotExact, Span, Step, map_range, splice, steps,
 };
@@ -182,6 +183,23 @@ fn steps_name_what_is_shown() {
     assert_eq!(map_range(bytes.span(), data), Some(7..11));
     let out = splice(record, &[edit(bytes, 1, 1, "yz")]).unwrap();
     assert_eq!(out, br#"{"data":"data: \"eHl6\""}"#);
+}
+
+/// Halves of a pair that two fragments brought, one of which never came.
+#[test]
+fn an_assembled_text_is_a_root_of_its_own() {
+    let bump = Bump::new();
+    let root = Layer::assembled(&bump, b"{\"a\":\"\xED\xA0\xBDx\"}", Step::Arguments);
+    let value = parse(&bump, root, JsonLimits::default())
+        .unwrap()
+        .get("a")
+        .unwrap();
+    assert!(value.has_lone_surrogate());
+    let text = value.text_layer(&bump, Step::Json).unwrap().unwrap();
+    assert_eq!(text.bytes, b"\xED\xA0\xBDx");
+    assert_eq!(steps(text), [Step::Arguments, Step::Json]);
+    let out = splice(root, &[edit(text, 3, 4, "y")]).unwrap();
+    assert_eq!(out, b"{\"a\":\"\xED\xA0\xBDy\"}");
 }
 
 #[test]
