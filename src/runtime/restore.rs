@@ -373,7 +373,11 @@ impl<J: Judge> Work<J> {
         };
         match decision {
             Decision::Use | Decision::Wait => Ok(Ready {
-                state: open.state,
+                state: {
+                    let mut state = open.state;
+                    self.judge.restored(&mut state);
+                    state
+                },
                 offset: committed.unwrap_or(0),
                 tick: open.last.map_or(0, |p| p.tick),
                 first: false,
