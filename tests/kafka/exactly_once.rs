@@ -42,7 +42,7 @@ pub struct Running {
 impl Running {
     pub fn start(settings: &Settings) -> Running {
         let _ = tracing_subscriber::fmt()
-            .with_env_filter(std::env::var("RUST_LOG").unwrap_or_else(|_| "info".to_owned()))
+            .with_env_filter(std::env::var("RUST_LOG").unwrap_or_else(|_| "info,rdkafka=off".to_owned()))
             .with_test_writer()
             .try_init();
         let stop = Arc::new(Stop::default());
@@ -138,8 +138,6 @@ fn a_restart_goes_on_with_its_state() {
     for part in records.chunks(1_000) {
         let running = Running::start(&settings);
         produce(&broker.bootstrap, &settings.inputs[0], part.to_vec());
-        let target = settings.inputs[0].clone();
-        let _ = target;
         std::thread::sleep(Duration::from_millis(1_500));
         assert_eq!(running.finish(), Ok(Ended::Drained));
     }
@@ -190,13 +188,21 @@ fn sigterm_finishes_the_batch_and_leaves() {
     let settings = world(&broker.bootstrap, 2);
     let records = traffic(5_000, 2, 13);
     let mut instance = Instance::start(&settings);
-    produce(&broker.bootstrap, &settings.inputs[0], records.clone());
-    std::thread::sleep(Duration::from_millis(2_500));
+    let (bootstrap, input, all) = (broker.bootstrap.clone(), settings.inputs[0].clone(), records.clone());
+    let feeder = std::thread::spawn(move || {
+        for part in all.chunks(50) {
+            produce(&bootstrap, &input, part.to_vec());
+        }
+    });
+    let some = || !read_committed(&broker.bootstrap, &settings.verdicts).is_empty();
+    assert!(eventually(Duration::from_secs(20), some), "{}", instance.log());
     let began = Instant::now();
     instance.signal("TERM");
     let status = instance.wait(Duration::from_secs(20)).unwrap_or_else(|| panic!("{}", instance.log()));
     println!("exit after {:?}", began.elapsed());
     assert_eq!(status.code(), Some(0), "{}", instance.log());
+    assert!(instance.log().contains("ended: Ok(Drained)"), "{}", instance.log());
+    feeder.join().unwrap();
     let running = Running::start(&settings);
     check(&settings, &records, Duration::from_secs(30));
     assert_eq!(running.finish(), Ok(Ended::Drained));

@@ -13,7 +13,7 @@ use crate::support::process;
 #[ignore = "the body of a child process"]
 fn instance() {
     let Some(settings) = process::settings() else { return };
-    let level = std::env::var("SLUICEGATE_TEST_LOG").unwrap_or_else(|_| "info".to_owned());
+    let level = std::env::var("SLUICEGATE_TEST_LOG").unwrap_or_else(|_| "info,rdkafka=off".to_owned());
     let _ = tracing_subscriber::fmt().with_env_filter(level).with_ansi(false).try_init();
     let stop = Arc::new(Stop::default());
     let signals = Arc::clone(&stop);

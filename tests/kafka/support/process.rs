@@ -20,7 +20,7 @@ pub struct Instance {
 impl Instance {
     pub fn start(settings: &Settings) -> Instance {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["instance", "--exact", "--nocapture", "--test-threads=1", "--ignored"])
+            .args(["instance::instance", "--exact", "--nocapture", "--test-threads=1", "--ignored"])
             .env(format!("{PREFIX}BOOTSTRAP"), &settings.bootstrap)
             .env(format!("{PREFIX}GROUP"), &settings.group)
             .env(format!("{PREFIX}INSTANCE"), &settings.instance)
