@@ -9,9 +9,9 @@ use sluicegate::runtime::service;
 use sluicegate::runtime::settings::Settings;
 use sluicegate::runtime::worker::{Ended, NoTelemetry, Stop};
 
-use crate::support::client::{eventually, produce, read_committed, read_uncommitted};
+use crate::support::client::{Feed, eventually, produce, read_committed, read_uncommitted};
 use crate::support::counting::{Counting, expected};
-use crate::support::process::Instance;
+use crate::support::process::{Instance, Kill, Kills};
 use crate::support::{broker, client, unique};
 
 /// Settings with topics of their own, made by `topics apply`.
@@ -122,7 +122,7 @@ fn a_plain_run_equals_the_expectation() {
     let Some(broker) = broker() else { return };
     let settings = world(&broker.bootstrap, 4);
     let records = traffic(20_000, 4, 97);
-    produce(&broker.bootstrap, &settings.inputs[0], records.clone());
+    produce(&broker.bootstrap, &settings.inputs[0], &records);
     let began = Instant::now();
     let running = Running::start(&settings);
     check(&settings, &records, Duration::from_secs(60));
@@ -137,7 +137,7 @@ fn a_restart_goes_on_with_its_state() {
     let records = traffic(3_000, 2, 11);
     for part in records.chunks(1_000) {
         let running = Running::start(&settings);
-        produce(&broker.bootstrap, &settings.inputs[0], part.to_vec());
+        produce(&broker.bootstrap, &settings.inputs[0], part);
         std::thread::sleep(Duration::from_millis(1_500));
         assert_eq!(running.finish(), Ok(Ended::Drained));
     }
@@ -152,34 +152,25 @@ fn kills_lose_nothing_and_repeat_nothing() {
     let Some(broker) = broker() else { return };
     let settings = world(&broker.bootstrap, 4);
     let records = traffic(60_000, 4, 97);
-    let mut instances: Vec<Option<Instance>> = Vec::new();
-    let with_name = |n: usize| Settings { instance: n.to_string(), ..settings.clone() };
-    for n in 0..2 {
-        instances.push(Some(Instance::start(&with_name(n))));
-    }
-    let (bootstrap, input, all) = (broker.bootstrap.clone(), settings.inputs[0].clone(), records.clone());
-    let feeder = std::thread::spawn(move || {
-        for part in all.chunks(500) {
-            produce(&bootstrap, &input, part.to_vec());
-            std::thread::sleep(Duration::from_millis(100));
-        }
-    });
-    let mut seed = u64::from(std::process::id()) | 1;
-    for round in 0..3 {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        std::thread::sleep(Duration::from_millis(3_000 + (seed >> 33) % 1_500));
-        let victim = round % 2;
-        instances[victim].take().unwrap().kill();
-        instances[victim] = Some(Instance::start(&with_name(victim)));
-    }
-    feeder.join().unwrap();
+    let kills = Kills { instances: 2, rounds: 3, between: Duration::from_millis(3_000)..Duration::from_millis(4_500) };
+    let survivors = kills.run(&settings, &records, &Kill::Kill);
     check(&settings, &records, Duration::from_secs(90));
     let all = read_uncommitted(&broker.bootstrap, &settings.verdicts).len();
-    println!("aborted verdicts hidden from readers: {}", all - read_committed(&broker.bootstrap, &settings.verdicts).len());
-    for instance in instances.iter_mut().flatten() {
-        instance.signal("TERM");
-        assert_eq!(instance.wait(Duration::from_secs(20)).and_then(|s| s.code()), Some(0), "{}", instance.log());
-    }
+    let visible = read_committed(&broker.bootstrap, &settings.verdicts).len();
+    println!("aborted verdicts hidden from readers: {}", all - visible);
+    survivors.drain();
+}
+
+/// An instance stopped for longer than its session and transaction, and then continued: its transaction must fail.
+#[test]
+fn a_zombie_commits_nothing() {
+    let Some(broker) = broker() else { return };
+    let settings = world(&broker.bootstrap, 4);
+    let records = traffic(60_000, 4, 97);
+    let kills = Kills { instances: 2, rounds: 2, between: Duration::from_millis(2_000)..Duration::from_millis(3_000) };
+    let survivors = kills.run(&settings, &records, &Kill::Stop(Duration::from_secs(9)));
+    check(&settings, &records, Duration::from_secs(90));
+    survivors.drain();
 }
 
 #[test]
@@ -190,8 +181,9 @@ fn sigterm_finishes_the_batch_and_leaves() {
     let mut instance = Instance::start(&settings);
     let (bootstrap, input, all) = (broker.bootstrap.clone(), settings.inputs[0].clone(), records.clone());
     let feeder = std::thread::spawn(move || {
+        let feed = Feed::new(&bootstrap);
         for part in all.chunks(50) {
-            produce(&bootstrap, &input, part.to_vec());
+            feed.produce(&input, part);
         }
     });
     let some = || !read_committed(&broker.bootstrap, &settings.verdicts).is_empty();

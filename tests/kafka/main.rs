@@ -4,3 +4,4 @@ mod exactly_once;
 mod instance;
 mod refusals;
 mod support;
+mod throughput;

@@ -21,7 +21,7 @@ fn refusal(ended: Result<Ended, EnvironmentError>) -> EnvironmentError {
 fn judged(bootstrap: &str) -> (Settings, Vec<(i32, String, String)>) {
     let settings = world(bootstrap, 1);
     let records = traffic(400, 1, 7);
-    produce(bootstrap, &settings.inputs[0], records.clone());
+    produce(bootstrap, &settings.inputs[0], &records);
     let running = Running::start(&settings);
     check(&settings, &records, Duration::from_secs(30));
     assert_eq!(running.finish(), Ok(Ended::Drained));
@@ -78,7 +78,7 @@ fn lost_state_is_refused_until_a_setting_decides() {
     let before = read_committed(&broker.bootstrap, &settings.verdicts).len();
     let running = Running::start(&settings);
     let more = traffic(30, 1, 7);
-    produce(&broker.bootstrap, &settings.inputs[0], more.clone());
+    produce(&broker.bootstrap, &settings.inputs[0], &more);
     let expected = crate::exactly_once::expectation(&more).remove(&0).unwrap();
     let now = || read_committed(&broker.bootstrap, &settings.verdicts);
     assert!(eventually(Duration::from_secs(30), || now().len() >= before + expected.len()));
@@ -129,7 +129,7 @@ fn partitions_beyond_a_narrow_output_wait_and_are_not_lost() {
     settings.verdicts = unique("verdicts");
     create_topic(&broker.bootstrap, &settings.verdicts, 1, &[]);
     let records = traffic(200, 2, 4);
-    produce(&broker.bootstrap, &settings.inputs[0], records.clone());
+    produce(&broker.bootstrap, &settings.inputs[0], &records);
     let running = Running::start(&settings);
     let narrow: Vec<_> = records.iter().filter(|r| r.0 == 0).cloned().collect();
     check(&settings, &narrow, Duration::from_secs(30));

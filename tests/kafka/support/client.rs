@@ -60,28 +60,41 @@ pub fn widen(bootstrap: &str, name: &str, partitions: usize) {
     results[0].as_ref().unwrap_or_else(|e| panic!("{name}: {e:?}"));
 }
 
-/// Produces `(partition, key, value)` and waits for the acknowledgements.
-pub fn produce(bootstrap: &str, topic: &str, records: impl IntoIterator<Item = (i32, String, String)>) {
-    let producer: BaseProducer = ClientConfig::new()
-        .set("bootstrap.servers", bootstrap)
-        .set("enable.idempotence", "true")
-        .set("linger.ms", "5")
-        .create()
-        .unwrap();
-    for (partition, key, value) in records {
-        let mut record = BaseRecord::to(topic).partition(partition).key(&key).payload(&value);
-        while let Err((error, again)) = producer.send(record) {
-            assert!(matches!(error, KafkaError::MessageProduction(_)), "{error}");
-            producer.poll(Duration::from_millis(5));
-            record = again;
+/// An idempotent producer.
+pub struct Feed(BaseProducer);
+
+impl Feed {
+    pub fn new(bootstrap: &str) -> Feed {
+        let producer = ClientConfig::new()
+            .set("bootstrap.servers", bootstrap)
+            .set("enable.idempotence", "true")
+            .set("linger.ms", "5")
+            .create()
+            .unwrap();
+        Feed(producer)
+    }
+
+    /// Produces `(partition, key, value)` and waits for the acknowledgements.
+    pub fn produce<'a>(&self, topic: &str, records: impl IntoIterator<Item = &'a (i32, String, String)>) {
+        for (partition, key, value) in records {
+            let mut record = BaseRecord::to(topic).partition(*partition).key(key).payload(value);
+            while let Err((error, again)) = self.0.send(record) {
+                assert!(matches!(error, KafkaError::MessageProduction(_)), "{error}");
+                self.0.poll(Duration::from_millis(5));
+                record = again;
+            }
+        }
+        let until = Instant::now() + Duration::from_secs(60);
+        while self.0.in_flight_count() > 0 {
+            assert!(Instant::now() < until, "records were not acknowledged");
+            let _ = self.0.flush(Duration::ZERO);
+            self.0.poll(Duration::from_millis(1));
         }
     }
-    let until = Instant::now() + Duration::from_secs(60);
-    while producer.in_flight_count() > 0 {
-        assert!(Instant::now() < until, "records were not acknowledged");
-        let _ = producer.flush(Duration::ZERO);
-        producer.poll(Duration::from_millis(1));
-    }
+}
+
+pub fn produce<'a>(bootstrap: &str, topic: &str, records: impl IntoIterator<Item = &'a (i32, String, String)>) {
+    Feed::new(bootstrap).produce(topic, records);
 }
 
 /// Everything in a topic that a `read_committed` reader sees, up to the end as it is now.

@@ -3,11 +3,14 @@
 //! The test binary runs itself again with one test filter, `instance`, and the settings in the environment.
 
 use std::io::{BufRead, BufReader};
+use std::ops::Range;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use sluicegate::runtime::settings::Settings;
+
+use super::client::Feed;
 
 /// What a process needs to know; the same variables in the parent and in the child.
 const PREFIX: &str = "SLUICEGATE_TEST_";
@@ -78,6 +81,79 @@ impl Drop for Instance {
         if std::thread::panicking() {
             eprintln!("--- instance\n{}", self.log());
         }
+    }
+}
+
+/// How an instance is hurt.
+pub enum Kill {
+    /// SIGKILL, and another process takes its name.
+    Kill,
+    /// SIGSTOP for this long, then SIGCONT: a zombie.
+    Stop(Duration),
+}
+
+/// A run of several instances of one group that are hurt in turn, while records come in.
+pub struct Kills {
+    pub instances: usize,
+    pub rounds: usize,
+    /// How long to wait before each.
+    pub between: Range<Duration>,
+}
+
+/// The instances after it.
+pub struct Survivors(Vec<Instance>);
+
+impl Kills {
+    /// Feeds `records` for as long as the rounds take, and at least until they are all in.
+    pub fn run(&self, settings: &Settings, records: &[(i32, String, String)], how: &Kill) -> Survivors {
+        let start = |n: usize| Instance::start(&Settings { instance: n.to_string(), ..settings.clone() });
+        let mut instances: Vec<Instance> = (0..self.instances).map(start).collect();
+        let (bootstrap, input, all) = (settings.bootstrap.clone(), settings.inputs[0].clone(), records.to_vec());
+        let stopped = if let Kill::Stop(time) = how { *time } else { Duration::ZERO };
+        let pieces = 200;
+        let pause = (self.between.end + stopped) * u32::try_from(self.rounds).unwrap() / pieces;
+        let feeder = std::thread::spawn(move || {
+            let feed = Feed::new(&bootstrap);
+            for part in all.chunks(all.len().div_ceil(usize::try_from(pieces).unwrap())) {
+                feed.produce(&input, part);
+                std::thread::sleep(pause);
+            }
+        });
+        let mut random = u64::from(std::process::id()) | 1;
+        for round in 0..self.rounds {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let spread = u64::try_from((self.between.end - self.between.start).as_millis()).unwrap().max(1);
+            std::thread::sleep(self.between.start + Duration::from_millis((random >> 33) % spread));
+            let victim = round % self.instances;
+            match how {
+                Kill::Kill => {
+                    instances.remove(victim).kill();
+                    instances.insert(victim, start(victim));
+                }
+                Kill::Stop(time) => {
+                    instances[victim].signal("STOP");
+                    std::thread::sleep(*time);
+                    instances[victim].signal("CONT");
+                }
+            }
+        }
+        feeder.join().unwrap();
+        Survivors(instances)
+    }
+}
+
+impl Survivors {
+    /// All of them still run, and end well.
+    pub fn drain(mut self) {
+        for instance in &mut self.0 {
+            instance.signal("TERM");
+            let code = instance.wait(Duration::from_secs(20)).and_then(|s| s.code());
+            assert_eq!(code, Some(0), "{}", instance.log());
+        }
+    }
+
+    pub fn logs(&self) -> Vec<String> {
+        self.0.iter().map(Instance::log).collect()
     }
 }
 
