@@ -47,6 +47,12 @@ pub fn create_topic(bootstrap: &str, name: &str, partitions: i32, configs: &[(&s
     }
     let results = wait(async { admin(bootstrap).create_topics([&topic], &options()).await }).unwrap();
     results[0].as_ref().unwrap_or_else(|e| panic!("{name}: {e:?}"));
+    let consumer: BaseConsumer = ClientConfig::new().set("bootstrap.servers", bootstrap).create().unwrap();
+    let shown = || {
+        let metadata = consumer.fetch_metadata(None, Duration::from_secs(5));
+        metadata.is_ok_and(|m| m.topics().iter().any(|t| t.name() == name && !t.partitions().is_empty()))
+    };
+    assert!(eventually(Duration::from_secs(20), shown), "{name} does not appear");
 }
 
 pub fn delete_topic(bootstrap: &str, name: &str) {
