@@ -1,6 +1,7 @@
 //! One Apache Kafka broker (KRaft, combined roles) from Maven artifacts, started with the machine's Java.
 
 use std::fs;
+use std::io::Write;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -15,8 +16,9 @@ const VERSION: &str = "4.3.1";
 pub struct Broker {
     pub bootstrap: String,
     child: Child,
+    libraries: PathBuf,
     directory: PathBuf,
-    guard: Option<Child>,
+    guard: Child,
 }
 
 impl Broker {
@@ -36,19 +38,26 @@ impl Broker {
         if !output.status.success() {
             return Err(format!("storage format failed: {}", String::from_utf8_lossy(&output.stdout)));
         }
-        let log = fs::File::create(directory.join("broker.log")).map_err(text)?;
-        let child = java(&libraries, &directory)
-            .arg("kafka.Kafka")
-            .arg(&properties)
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().map_err(text)?)
-            .stderr(log)
-            .spawn()
-            .map_err(text)?;
-        let guard = guard(child.id(), &directory);
-        let mut broker = Broker { bootstrap: format!("127.0.0.1:{client}"), child, directory, guard };
+        let mut guard = guard(&directory)?;
+        let child = spawn(&libraries, &directory, &mut guard)?;
+        let bootstrap = format!("127.0.0.1:{client}");
+        let mut broker = Broker { bootstrap, child, libraries, directory, guard };
         broker.wait()?;
         Ok(broker)
+    }
+
+    /// Ends the broker with a signal and starts it again with its data.
+    pub fn restart(&mut self, signal: &str, pause: Duration) {
+        self.signal(signal);
+        self.child.wait().unwrap();
+        std::thread::sleep(pause);
+        self.child = spawn(&self.libraries, &self.directory, &mut self.guard).unwrap();
+        self.wait().unwrap();
+    }
+
+    pub fn signal(&self, name: &str) {
+        let status = Command::new("kill").arg(format!("-{name}")).arg(self.child.id().to_string()).status().unwrap();
+        assert!(status.success());
     }
 
     fn wait(&mut self) -> Result<(), String> {
@@ -85,23 +94,40 @@ impl Drop for Broker {
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
-        if let Some(guard) = &mut self.guard {
-            let _ = guard.wait();
-        }
+        let _ = self.guard.wait();
     }
 }
 
 /// Statics are not dropped at exit, and a killed test drops nothing: a shell holds the read end of a pipe to this
-/// process, and ends the broker, by its own process id, when the pipe closes.
-fn guard(broker: u32, directory: &Path) -> Option<Child> {
-    let script = format!("cat >/dev/null; kill -9 {broker} 2>/dev/null; rm -rf '{}'", directory.display());
+/// process, and ends the last broker it was told of, by its own process id, when the pipe closes.
+fn guard(directory: &Path) -> Result<Child, String> {
+    let script = format!(
+        "while read p; do pid=$p; done; [ -n \"$pid\" ] && kill -9 $pid 2>/dev/null; rm -rf '{}'",
+        directory.display()
+    );
     Command::new("sh")
         .args(["-c", &script])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
-        .ok()
+        .map_err(text)
+}
+
+fn spawn(libraries: &Path, directory: &Path, guard: &mut Child) -> Result<Child, String> {
+    let log = fs::File::options().create(true).append(true).open(directory.join("broker.log")).map_err(text)?;
+    let child = java(libraries, directory)
+        .arg("kafka.Kafka")
+        .arg(directory.join("server.properties"))
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().map_err(text)?)
+        .stderr(log)
+        .spawn()
+        .map_err(text)?;
+    if let Some(pipe) = &mut guard.stdin {
+        writeln!(pipe, "{}", child.id()).map_err(text)?;
+    }
+    Ok(child)
 }
 
 /// The broker's jars, fetched once for all test runs.
