@@ -197,6 +197,13 @@ pub(crate) fn log(level: RDKafkaLogLevel, facility: &str, text: &str) {
     }
 }
 
+/// Errors of the client as a whole. The end of a partition comes this way too, and is none.
+pub(crate) fn log_error(error: &KafkaError, reason: &str) {
+    if error.rdkafka_error_code() != Some(Code::PartitionEOF) {
+        tracing::info!(event = "kafka.error", error = %error, reason);
+    }
+}
+
 /// A context that only logs.
 pub(crate) struct Quiet;
 
@@ -205,7 +212,7 @@ impl ClientContext for Quiet {
         log(level, facility, text);
     }
     fn error(&self, error: KafkaError, reason: &str) {
-        tracing::debug!(event = "kafka.error", error = %error, reason);
+        log_error(&error, reason);
     }
     fn stats_raw(&self, _statistics: &[u8]) {}
 }

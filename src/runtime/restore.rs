@@ -95,6 +95,8 @@ impl<J: Judge> Restorer<J> {
         config.set("client.id", format!("sluicegate-{}-restore", settings.instance));
         let queue = (settings.sizes.entry * 256).max(32 << 20);
         config.set("queued.max.messages.kbytes", (queue >> 10).to_string());
+        // Look-ups share the connection with fetches, and would wait behind them at the end of a partition.
+        config.set("fetch.wait.max.ms", "10");
         let consumer: BaseConsumer<Quiet> = config.create_with_context(Quiet).map_err(|e| client_error(&e))?;
         let (asks, inbox) = channel();
         let desk = Work {
@@ -373,7 +375,11 @@ impl<J: Judge> Work<J> {
         };
         match decision {
             Decision::Use | Decision::Wait => Ok(Ready {
-                state: open.state,
+                state: {
+                    let mut state = open.state;
+                    self.judge.restored(&mut state);
+                    state
+                },
                 offset: committed.unwrap_or(0),
                 tick: open.last.map_or(0, |p| p.tick),
                 first: false,

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use super::environment::EnvironmentError;
-use super::judge::{Input, Judge, Out, Outcome};
+use super::judge::{Input, Judge, Out, Outcome, Remaining, TickSource};
 use super::port::{Cause, Clock, Commit, Inbound, Ledger, PartitionId, PortError, Publish, Record, Restore, Source, Target};
 use super::restore::{FORMAT, POSITION_KEY, Position};
 pub use super::settings::Settings;
@@ -290,7 +290,6 @@ where
                 headers: record.headers,
                 value: record.value,
             };
-            out.emissions.clear();
             let began = clock.now();
             let outcome = judge.step(&mut live.state, &input, out);
             telemetry.stepped(&input, outcome, out, clock.now().saturating_sub(began));
@@ -324,7 +323,7 @@ where
         }
         self.last_tick = at;
         let wall = self.ports.clock.wall();
-        let Self { ports, phases, batch, out, judge, telemetry, .. } = self;
+        let Self { ports, phases, batch, out, judge, telemetry, settings, .. } = self;
         for (&at, phase) in phases.iter_mut() {
             let Phase::Live(live) = phase else { continue };
             if let Some(end) = ports.source.end(at) {
@@ -339,13 +338,14 @@ where
             if fresh {
                 judge.begin(&mut live.state);
             }
-            out.emissions.clear();
-            let more = judge.tick(&mut live.state, now, TICK_BUDGET, out);
+            let topic = settings.inputs.get(usize::from(at.topic)).map_or("", String::as_str);
+            let source = TickSource { topic, partition: at.partition, now };
+            let more = judge.tick(&mut live.state, source, TICK_BUDGET, out);
             let mut wrote = !out.emissions.is_empty();
             if fresh && !wrote {
                 judge.writes(&live.state, &mut |_, _| wrote = true);
             }
-            if !more {
+            if more == Remaining::None {
                 live.tick = now;
             }
             if fresh && !wrote {
@@ -447,7 +447,7 @@ fn touch<J: Judge>(judge: &J, live: &mut Live<J::State>) {
 /// Publishes what a step or a tick emitted, to the input's partition number.
 fn emit<L: Ledger>(ledger: &mut L, batch: &mut Batch, at: PartitionId, out: &Out) -> Result<(), Cause> {
     for emission in &out.emissions {
-        batch.bytes += emission.value.as_ref().map_or(0, Vec::len) + 64;
+        batch.bytes += emission.size();
         ledger.publish(Publish {
             target: Target::Output(emission.to),
             partition: at.partition,

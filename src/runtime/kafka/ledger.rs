@@ -40,7 +40,7 @@ impl ClientContext for Context {
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
-        tracing::debug!(event = "kafka.error", error = %error, reason);
+        super::log_error(&error, reason);
         if error.rdkafka_error_code().is_some_and(is_transport) {
             self.0.transport.store(true, Ordering::Release);
         }

@@ -73,7 +73,7 @@ impl ClientContext for Context {
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
-        tracing::debug!(event = "kafka.error", error = %error, reason);
+        super::log_error(&error, reason);
     }
 
     fn stats(&self, statistics: Statistics) {

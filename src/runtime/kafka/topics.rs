@@ -220,7 +220,32 @@ pub fn apply(settings: &Settings, plans: &[TopicPlan], replication: i32) -> Resu
             }
         }
     }
-    Ok(())
+    settled(settings, plans)
+}
+
+/// A created topic takes a moment until every broker knows it; a run started right behind must find it.
+fn settled(settings: &Settings, plans: &[TopicPlan]) -> Result<(), EnvironmentError> {
+    let until = Instant::now() + settings.startup_timeout;
+    loop {
+        let cluster = inspect(settings)?;
+        let missing = plans.iter().find(|plan| match plan.action {
+            Action::Nothing | Action::MissingInput => false,
+            Action::Create { partitions: wanted } | Action::Grow { to: wanted, .. } => {
+                cluster.topics.get(&plan.name).is_none_or(|&found| found < wanted)
+            }
+        });
+        match missing {
+            None => return Ok(()),
+            Some(plan) if Instant::now() >= until => {
+                return Err(EnvironmentError::new(
+                    "topic_refused",
+                    format!("topic {} was created, but the brokers do not show it", plan.name),
+                    "check the brokers' controller log, then run `sluicegate topics apply` again",
+                ));
+            }
+            Some(_) => std::thread::sleep(Duration::from_millis(100)),
+        }
+    }
 }
 
 fn admin(settings: &Settings) -> Result<AdminClient<Quiet>, EnvironmentError> {
