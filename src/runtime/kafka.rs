@@ -1,0 +1,248 @@
+//! The Kafka adapter: client settings, and what an error of the client means.
+//!
+//! [`source`] reads as a member of the group, [`ledger`] writes in transactions, [`topics`] checks and creates
+//! topics. One consumer and one producer belong to one worker thread. Not used: `StreamConsumer` and split
+//! partition queues, whose lost wake-ups stall for ever; the consumer's stored offsets; automatic anything.
+
+pub mod ledger;
+pub mod source;
+pub mod topics;
+
+use std::time::{Duration, Instant};
+
+use rdkafka::ClientConfig;
+use rdkafka::client::ClientContext;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
+
+use super::port::Clock;
+use super::settings::Settings;
+
+/// Properties that would break a guarantee, with the reason.
+const DENIED: &[(&str, &str)] = &[
+    ("enable.auto.commit", "offsets are committed in the transaction of their outputs"),
+    ("enable.auto.offset.store", "offsets are committed in the transaction of their outputs"),
+    ("isolation.level", "an aborted record would be judged"),
+    ("transactional.id", "it names the worker, and fences its predecessor"),
+    ("enable.idempotence", "a retry could write a record twice"),
+    ("acks", "an acknowledged record could be lost"),
+    ("request.required.acks", "an acknowledged record could be lost"),
+    ("max.in.flight", "retries could change the order of records"),
+    ("max.in.flight.requests.per.connection", "retries could change the order of records"),
+    ("group.id", "set kafka.group"),
+    ("group.instance.id", "set kafka.static_membership and the instance name"),
+    ("group.protocol", "transactions are proved with the classic protocol only"),
+    ("partition.assignment.strategy", "rebalances are answered cooperatively"),
+    ("auto.offset.reset", "set start; a lost offset must not skip or repeat records"),
+    ("allow.auto.create.topics", "a topic made by accident has the wrong settings; use topics apply"),
+    ("enable.partition.eof", "the clock of idle conversations depends on it"),
+    ("message.max.bytes", "it follows from limits"),
+    ("message.timeout.ms", "it follows from the transaction timeout"),
+    ("delivery.timeout.ms", "it follows from the transaction timeout"),
+    ("transaction.timeout.ms", "set kafka.transaction_timeout"),
+    ("socket.timeout.ms", "it follows from the transaction timeout"),
+    ("enable.gapless.guarantee", "it turns a lost record into a dead producer"),
+    ("partitioner", "outputs go to their input's partition number"),
+    ("partitioner_cb", "outputs go to their input's partition number"),
+];
+
+/// Every raw property that may not be set, as `key: reason`.
+pub fn check_properties<'a>(keys: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    keys.into_iter()
+        .filter_map(|key| DENIED.iter().find(|(denied, _)| *denied == key))
+        .map(|(key, reason)| format!("kafka.properties.{key}: may not be set, because {reason}"))
+        .collect()
+}
+
+/// What all clients share.
+pub fn client(settings: &Settings) -> ClientConfig {
+    let mut config = ClientConfig::new();
+    config.set("client.id", format!("sluicegate-{}", settings.instance));
+    config.set("topic.metadata.refresh.interval.ms", millis(settings.metadata_refresh));
+    config.set("socket.keepalive.enable", "true");
+    config.set("reconnect.backoff.max.ms", "2000");
+    for (key, value) in &settings.properties {
+        config.set(key, value);
+    }
+    config.set("bootstrap.servers", &settings.bootstrap);
+    config.set("allow.auto.create.topics", "false");
+    config.set("socket.timeout.ms", millis(settings.transaction_timeout.min(Duration::from_secs(10))));
+    config
+}
+
+/// A consumer's queues follow from the largest record: four of them, at least 16 MiB.
+pub fn reader(settings: &Settings) -> ClientConfig {
+    let mut config = client(settings);
+    let queue = (settings.sizes.record / 1024 * 4).max(16 << 10);
+    let defaults = [
+        ("fetch.wait.max.ms", "100".to_owned()),
+        ("fetch.queue.backoff.ms", "20".to_owned()),
+        ("queued.max.messages.kbytes", queue.to_string()),
+        ("fetch.max.bytes", (queue << 10).to_string()),
+        ("receive.message.max.bytes", ((queue << 10) + settings.sizes.output + (1 << 20)).to_string()),
+        ("statistics.interval.ms", "5000".to_owned()),
+    ];
+    for (key, value) in defaults {
+        if !settings.properties.contains_key(key) {
+            config.set(key, value);
+        }
+    }
+    config.set("group.id", &settings.group);
+    config.set("enable.auto.commit", "false");
+    config.set("enable.auto.offset.store", "false");
+    config.set("isolation.level", "read_committed");
+    config.set("enable.partition.eof", "true");
+    config.set("auto.offset.reset", "error");
+    config
+}
+
+/// The group member of one worker.
+pub fn member(settings: &Settings, worker: u32) -> ClientConfig {
+    let mut config = reader(settings);
+    config.set("group.protocol", "classic");
+    config.set("partition.assignment.strategy", "cooperative-sticky");
+    config.set("session.timeout.ms", millis(settings.session_timeout));
+    if !settings.properties.contains_key("heartbeat.interval.ms") {
+        config.set("heartbeat.interval.ms", millis((settings.session_timeout / 5).min(Duration::from_secs(3))));
+    }
+    if settings.static_membership {
+        config.set("group.instance.id", format!("{}-{worker}", settings.instance));
+    }
+    config
+}
+
+/// The transactional producer of one worker.
+pub fn producer(settings: &Settings, worker: u32) -> ClientConfig {
+    let mut config = client(settings);
+    let queue = (settings.sizes.batch + settings.sizes.output * 2) / 1024;
+    let defaults = [
+        ("linger.ms", "5".to_owned()),
+        ("batch.size", "1000000".to_owned()),
+        ("compression.type", "lz4".to_owned()),
+        ("queue.buffering.max.kbytes", queue.to_string()),
+        ("queue.buffering.max.messages", "1000000".to_owned()),
+    ];
+    for (key, value) in defaults {
+        if !settings.properties.contains_key(key) {
+            config.set(key, value);
+        }
+    }
+    config.set("transactional.id", format!("{}-{}-{worker}", settings.group, settings.instance));
+    config.set("transaction.timeout.ms", millis(settings.transaction_timeout));
+    config.set("message.timeout.ms", millis(settings.transaction_timeout));
+    config.set("message.max.bytes", (settings.sizes.output + (64 << 10)).to_string());
+    config
+}
+
+fn millis(d: Duration) -> String {
+    d.as_millis().to_string()
+}
+
+/// True for what tells that an answer may have been lost on the way.
+pub(crate) fn is_transport(code: Code) -> bool {
+    matches!(
+        code,
+        Code::BrokerTransportFailure
+            | Code::AllBrokersDown
+            | Code::OperationTimedOut
+            | Code::RequestTimedOut
+            | Code::MessageTimedOut
+            | Code::NetworkException
+            | Code::Resolve
+    )
+}
+
+/// True for what ends a client for good: another took its name, or it broke its own invariants.
+pub(crate) fn is_fenced(code: Code) -> bool {
+    matches!(code, Code::Fenced | Code::ProducerFenced | Code::InvalidProducerEpoch)
+}
+
+/// True for what only an operator can repair.
+pub(crate) fn is_denied(code: Code) -> bool {
+    matches!(
+        code,
+        Code::Authentication
+            | Code::SaslAuthenticationFailed
+            | Code::TopicAuthorizationFailed
+            | Code::GroupAuthorizationFailed
+            | Code::ClusterAuthorizationFailed
+            | Code::TransactionalIdAuthorizationFailed
+            | Code::UnsupportedSASLMechanism
+            | Code::SSL
+    )
+}
+
+/// The group moved on without this member.
+pub(crate) fn is_generation(code: Code) -> bool {
+    matches!(
+        code,
+        Code::IllegalGeneration
+            | Code::UnknownMemberId
+            | Code::RebalanceInProgress
+            | Code::FencedInstanceId
+            | Code::StaleMemberEpoch
+            | Code::FencedMemberEpoch
+    )
+}
+
+/// The client's log goes to ours: the facility and librdkafka's own text, which names brokers and topics only.
+pub(crate) fn log(level: RDKafkaLogLevel, facility: &str, text: &str) {
+    match level {
+        RDKafkaLogLevel::Emerg | RDKafkaLogLevel::Alert | RDKafkaLogLevel::Critical | RDKafkaLogLevel::Error => {
+            tracing::warn!(event = "kafka.client", facility, text);
+        }
+        RDKafkaLogLevel::Warning => tracing::info!(event = "kafka.client", facility, text),
+        _ => tracing::debug!(event = "kafka.client", facility, text),
+    }
+}
+
+/// Errors of the client as a whole. The end of a partition comes this way too, and is none.
+pub(crate) fn log_error(error: &KafkaError, reason: &str) {
+    if error.rdkafka_error_code() != Some(Code::PartitionEOF) {
+        tracing::info!(event = "kafka.error", error = %error, reason);
+    }
+}
+
+/// A context that only logs.
+pub(crate) struct Quiet;
+
+impl ClientContext for Quiet {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
+        log(level, facility, text);
+    }
+    fn error(&self, error: KafkaError, reason: &str) {
+        log_error(&error, reason);
+    }
+    fn stats_raw(&self, _statistics: &[u8]) {}
+}
+
+impl rdkafka::consumer::ConsumerContext for Quiet {}
+
+/// The machine's clocks.
+pub struct SystemClock(Instant);
+
+impl SystemClock {
+    pub fn new() -> Self {
+        Self(Instant::now())
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for SystemClock {
+    fn now(&self) -> Duration {
+        self.0.elapsed()
+    }
+    fn wall(&self) -> i64 {
+        std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX))
+    }
+    fn sleep(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+}

@@ -1,0 +1,305 @@
+//! The transactional producer of one worker, as a [`Ledger`].
+//!
+//! Every call has a deadline. A call that timed out, and a commit during which the client reported a transport
+//! error, is [`Commit::Indefinite`] even when it returned well: librdkafka repeats EndTxn inside, and without
+//! KIP-890 a late one can end the next transaction.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rdkafka::client::ClientContext;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::ConsumerGroupMetadata;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
+use rdkafka::message::{Header, Message, OwnedHeaders};
+use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer, ProducerContext};
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+
+use super::{is_denied, is_fenced, is_generation, is_transport};
+use crate::runtime::environment::EnvironmentError;
+use crate::runtime::port::{Cause, Commit, Ledger, PortError, Positions, Publish, Target};
+use crate::runtime::settings::{Settings, state_topic};
+
+/// How many records are queued between two looks at the delivery reports.
+const SERVE_EVERY: u32 = 256;
+
+#[derive(Default)]
+struct Reports {
+    /// A transport error was reported since the transaction began.
+    transport: AtomicBool,
+    /// The first record that was not delivered.
+    failure: Mutex<Option<Cause>>,
+}
+
+struct Context(Arc<Reports>);
+
+impl ClientContext for Context {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
+        super::log(level, facility, text);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        super::log_error(&error, reason);
+        if error.rdkafka_error_code().is_some_and(is_transport) {
+            self.0.transport.store(true, Ordering::Release);
+        }
+    }
+
+    fn stats_raw(&self, _statistics: &[u8]) {}
+}
+
+impl ProducerContext for Context {
+    type DeliveryOpaque = ();
+
+    fn delivery(&self, result: &DeliveryResult<'_>, _opaque: ()) {
+        let Err((error, record)) = result else { return };
+        let cause = match error.rdkafka_error_code() {
+            // What an abort purges was not refused.
+            Some(Code::PurgeQueue | Code::PurgeInflight) => return,
+            Some(Code::MessageSizeTooLarge | Code::InvalidMessageSize) => {
+                Cause::TooLarge { topic: record.topic().to_owned(), bytes: record.payload_len() + record.key_len() }
+            }
+            Some(code) if is_transport(code) => Cause::Transport(error.to_string()),
+            _ => Cause::Other(format!("{} [{}]: {error}", record.topic(), record.partition())),
+        };
+        self.0.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(cause);
+    }
+}
+
+pub struct KafkaLedger {
+    /// `None` between the loss of one producer and the success of the next.
+    producer: Option<BaseProducer<Context>>,
+    reports: Arc<Reports>,
+    settings: Arc<Settings>,
+    states: Vec<String>,
+    worker: u32,
+    queued: u32,
+}
+
+impl KafkaLedger {
+    /// The producer itself is made by the first [`Ledger::rebuild`], which fences a predecessor.
+    pub fn new(settings: &Arc<Settings>, worker: u32) -> Self {
+        Self {
+            producer: None,
+            reports: Arc::default(),
+            settings: Arc::clone(settings),
+            states: settings.inputs.iter().map(|t| state_topic(t)).collect(),
+            worker,
+            queued: 0,
+        }
+    }
+
+    fn producer(&self) -> Result<&BaseProducer<Context>, Cause> {
+        self.producer.as_ref().ok_or_else(|| Cause::Other("there is no producer".into()))
+    }
+
+    fn failure(&self) -> Option<Cause> {
+        self.reports.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// `flush` of the wrapper waits in steps of 100 ms; this takes as long as the broker does.
+    fn drain(&self, until: Instant) -> Result<(), Cause> {
+        let producer = self.producer()?;
+        while producer.in_flight_count() > 0 {
+            if Instant::now() >= until {
+                return Err(Cause::Timeout("outputs were not acknowledged in time".into()));
+            }
+            let _ = producer.flush(Duration::ZERO);
+            producer.poll(Duration::from_micros(500));
+        }
+        Ok(())
+    }
+
+    /// Repeats a call that the broker itself asked to repeat.
+    fn repeated(
+        &self,
+        until: Instant,
+        call: impl Fn(&BaseProducer<Context>, Duration) -> Result<(), KafkaError>,
+    ) -> Result<(), Commit> {
+        let producer = self.producer().map_err(Commit::Indefinite)?;
+        let mut pause = Duration::from_millis(5);
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(Commit::Indefinite(Cause::Timeout("the transaction's deadline passed".into())));
+            }
+            match call(producer, left) {
+                Ok(()) => return Ok(()),
+                Err(error) => match classify(&error) {
+                    Verdict::Again => {
+                        std::thread::sleep(pause.min(left));
+                        pause = (pause * 2).min(Duration::from_millis(200));
+                    }
+                    Verdict::Abort(cause) => return Err(Commit::Aborted(cause)),
+                    Verdict::Indefinite(cause) => return Err(Commit::Indefinite(cause)),
+                    Verdict::Fenced(cause) => return Err(Commit::Fenced(cause)),
+                },
+            }
+        }
+    }
+}
+
+impl Ledger for KafkaLedger {
+    type Membership = ConsumerGroupMetadata;
+
+    fn begin(&mut self) -> Result<(), Cause> {
+        self.reports.transport.store(false, Ordering::Release);
+        let _ = self.failure();
+        self.producer()?.begin_transaction().map_err(|e| Cause::Other(e.to_string()))
+    }
+
+    fn publish(&mut self, record: Publish<'_>) -> Result<(), Cause> {
+        self.queued += 1;
+        if self.queued >= SERVE_EVERY {
+            self.queued = 0;
+            self.producer()?.poll(Duration::ZERO);
+        }
+        let topic = match record.target {
+            Target::Output(to) => self.settings.output(to),
+            Target::State(topic) => self.states.get(usize::from(topic)).map_or("", String::as_str),
+        };
+        let mut queued: BaseRecord<'_, [u8], [u8]> = BaseRecord::to(topic).partition(record.partition);
+        queued.key = record.key;
+        queued.payload = record.value;
+        queued.timestamp = record.timestamp;
+        if !record.headers.is_empty() {
+            let mut headers = OwnedHeaders::new_with_capacity(record.headers.len());
+            for (key, value) in record.headers {
+                headers = headers.insert(Header { key, value: Some(value.as_slice()) });
+            }
+            queued.headers = Some(headers);
+        }
+        let producer = self.producer()?;
+        let until = Instant::now() + self.settings.transaction_timeout;
+        loop {
+            match producer.send(queued) {
+                Ok(()) => return Ok(()),
+                Err((KafkaError::MessageProduction(Code::QueueFull), again)) if Instant::now() < until => {
+                    producer.poll(Duration::from_millis(1));
+                    queued = again;
+                }
+                Err((KafkaError::MessageProduction(Code::MessageSizeTooLarge), refused)) => {
+                    let bytes = refused.payload.map_or(0, <[u8]>::len) + refused.key.map_or(0, <[u8]>::len);
+                    return Err(Cause::TooLarge { topic: topic.to_owned(), bytes });
+                }
+                Err((error, _)) => return Err(Cause::Other(format!("{topic}: {error}"))),
+            }
+        }
+    }
+
+    fn serve(&mut self) {
+        if let Some(producer) = &self.producer {
+            producer.poll(Duration::ZERO);
+        }
+    }
+
+    fn commit(&mut self, at: &Positions, who: &ConsumerGroupMetadata, limit: Duration) -> Commit {
+        let until = Instant::now() + limit;
+        if let Err(cause) = self.drain(until) {
+            return self.abort(cause, limit);
+        }
+        if let Some(cause) = self.failure() {
+            return self.abort(cause, limit);
+        }
+        let mut offsets = TopicPartitionList::with_capacity(at.len());
+        for (id, next) in at {
+            let topic = self.settings.inputs.get(usize::from(id.topic)).map_or("", String::as_str);
+            if let Err(error) = offsets.add_partition_offset(topic, id.partition, Offset::Offset(*next)) {
+                return self.abort(Cause::Other(error.to_string()), limit);
+            }
+        }
+        let sent = self.repeated(until, |p, left| p.send_offsets_to_transaction(&offsets, who, left));
+        let done = sent.and_then(|()| self.repeated(until, |p, left| p.commit_transaction(left)));
+        self.serve();
+        match done {
+            Ok(()) if self.reports.transport.load(Ordering::Acquire) => {
+                Commit::Indefinite(Cause::Transport("a connection failed during the transaction".into()))
+            }
+            Ok(()) => Commit::Done,
+            Err(Commit::Aborted(cause)) => self.abort(cause, limit),
+            Err(other) => other,
+        }
+    }
+
+    fn abort(&mut self, cause: Cause, limit: Duration) -> Commit {
+        let until = Instant::now() + limit;
+        let ended = self.repeated(until, |p, left| p.abort_transaction(left));
+        // The reports of purged records.
+        self.serve();
+        let cause = self.failure().filter(|_| !matches!(cause, Cause::TooLarge { .. })).unwrap_or(cause);
+        match ended {
+            Ok(()) if self.reports.transport.load(Ordering::Acquire) => Commit::Indefinite(cause),
+            Ok(()) => Commit::Aborted(cause),
+            Err(Commit::Fenced(why)) => Commit::Fenced(why),
+            Err(_) => Commit::Indefinite(cause),
+        }
+    }
+
+    fn rebuild(&mut self, limit: Duration) -> Result<(), PortError> {
+        self.producer = None;
+        self.reports = Arc::default();
+        let producer: BaseProducer<Context> = super::producer(&self.settings, self.worker)
+            .create_with_context(Context(Arc::clone(&self.reports)))
+            .map_err(|e| PortError::Fatal(e.to_string()))?;
+        producer.init_transactions(limit).map_err(|e| init_error(&e))?;
+        self.producer = Some(producer);
+        Ok(())
+    }
+}
+
+/// `Fatal` is what waiting does not repair.
+fn init_error(error: &KafkaError) -> PortError {
+    match error.rdkafka_error_code() {
+        Some(Code::InvalidTransactionTimeout) => {
+            PortError::Fatal(format!("the broker refuses kafka.transaction_timeout: {error}"))
+        }
+        Some(code) if is_denied(code) => PortError::Fatal(format!("the transactional id may not be used: {error}")),
+        _ => PortError::Transient(error.to_string()),
+    }
+}
+
+enum Verdict {
+    Again,
+    Abort(Cause),
+    Indefinite(Cause),
+    Fenced(Cause),
+}
+
+fn classify(error: &KafkaError) -> Verdict {
+    let why = error.to_string();
+    let KafkaError::Transaction(inner) = error else {
+        return match error {
+            KafkaError::Flush(_) => Verdict::Abort(Cause::Timeout(why)),
+            _ => Verdict::Indefinite(Cause::Other(why)),
+        };
+    };
+    let code = inner.code();
+    let answered = matches!(
+        code,
+        Code::ConcurrentTransactions
+            | Code::CoordinatorLoadInProgress
+            | Code::NotCoordinator
+            | Code::CoordinatorNotAvailable
+    );
+    match code {
+        _ if is_fenced(code) => Verdict::Fenced(Cause::Other(why)),
+        _ if is_transport(code) => Verdict::Indefinite(Cause::Timeout(why)),
+        // The broker answered; nothing is on its way any more.
+        _ if answered && inner.is_retriable() => Verdict::Again,
+        _ if inner.is_fatal() => Verdict::Indefinite(Cause::Other(why)),
+        _ if is_generation(code) => Verdict::Abort(Cause::Generation(why)),
+        Code::MessageSizeTooLarge => Verdict::Abort(Cause::TooLarge { topic: String::new(), bytes: 0 }),
+        _ if inner.txn_requires_abort() => Verdict::Abort(Cause::Other(why)),
+        _ => Verdict::Indefinite(Cause::Other(why)),
+    }
+}
+
+/// The message of a fenced worker, for the end of the process.
+pub fn fenced_error(settings: &Settings, worker: u32) -> EnvironmentError {
+    EnvironmentError::new(
+        "producer_fenced",
+        format!("another process uses the transactional id {}-{}-{worker}", settings.group, settings.instance),
+        "give every instance its own name (SLUICEGATE__INSTANCE), or stop the other one",
+    )
+}

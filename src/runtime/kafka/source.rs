@@ -1,0 +1,384 @@
+//! The consumer of one worker, as a [`Source`].
+//!
+//! The rebalance callback runs inside `poll` on the worker's thread and only stores the event. Assigned partitions
+//! are first accepted with an empty list, which completes the rebalance, and added when their state is restored.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rdkafka::client::ClientContext;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, ConsumerGroupMetadata};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::{Headers, Message};
+use rdkafka::statistics::Statistics;
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use rdkafka::types::RDKafkaRespErr;
+
+use crate::runtime::environment::EnvironmentError;
+use crate::runtime::port::{Inbound, PartitionId, PortError, Record, Source};
+use crate::runtime::settings::Settings;
+
+/// How many headers fit on the stack.
+const FEW: usize = 24;
+/// How often an end that could belong to several topics is looked up at the broker.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+#[derive(Default)]
+struct Shared {
+    events: VecDeque<Inbound>,
+    /// What the client was told to read; anything else may not be taken from it again.
+    started: BTreeSet<PartitionId>,
+    ends: BTreeMap<PartitionId, i64>,
+}
+
+struct Context {
+    inputs: Vec<String>,
+    closing: AtomicBool,
+    shared: Mutex<Shared>,
+}
+
+impl Context {
+    fn shared(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn id(&self, topic: &str, partition: i32) -> Option<PartitionId> {
+        let topic = self.inputs.iter().position(|t| t == topic)?;
+        Some(PartitionId { topic: u16::try_from(topic).ok()?, partition })
+    }
+
+    fn name(&self, at: PartitionId) -> &str {
+        self.inputs.get(usize::from(at.topic)).map_or("", String::as_str)
+    }
+
+    fn ids(&self, list: &TopicPartitionList) -> Vec<PartitionId> {
+        list.elements().iter().filter_map(|e| self.id(e.topic(), e.partition())).collect()
+    }
+
+    fn list(&self, parts: &[PartitionId]) -> TopicPartitionList {
+        let mut list = TopicPartitionList::with_capacity(parts.len());
+        for &at in parts {
+            list.add_partition(self.name(at), at.partition);
+        }
+        list
+    }
+}
+
+impl ClientContext for Context {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
+        super::log(level, facility, text);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        super::log_error(&error, reason);
+    }
+
+    fn stats(&self, statistics: Statistics) {
+        let mut shared = self.shared();
+        for (topic, partitions) in &statistics.topics {
+            for partition in partitions.partitions.values().filter(|p| p.desired && p.ls_offset >= 0) {
+                if let Some(at) = self.id(topic, partition.partition) {
+                    shared.ends.insert(at, partition.ls_offset);
+                }
+            }
+        }
+    }
+}
+
+impl ConsumerContext for Context {
+    fn rebalance(&self, consumer: &BaseConsumer<Self>, what: RDKafkaRespErr, list: &mut TopicPartitionList) {
+        let assign = what == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS;
+        let parts = self.ids(list);
+        if self.closing.load(Ordering::Acquire) {
+            let mut shared = self.shared();
+            let mine: Vec<_> = parts.into_iter().filter(|p| shared.started.remove(p)).collect();
+            drop(shared);
+            let _ = if assign {
+                consumer.incremental_assign(&TopicPartitionList::new())
+            } else {
+                consumer.incremental_unassign(&self.list(&mine))
+            };
+            return;
+        }
+        let event = match assign {
+            true => Inbound::Assign(parts),
+            false if consumer.assignment_lost() => Inbound::Lost(parts),
+            false => Inbound::Revoke(parts),
+        };
+        self.shared().events.push_back(event);
+    }
+}
+
+pub struct KafkaSource {
+    consumer: Option<BaseConsumer<Context>>,
+    context: Arc<Context>,
+    settings: Arc<Settings>,
+    /// Partition numbers whose end was reported while several topics have them, and when it was last looked up.
+    unclear: BTreeMap<i32, Option<Instant>>,
+    positions: BTreeMap<PartitionId, i64>,
+}
+
+impl KafkaSource {
+    pub fn new(settings: &Arc<Settings>, worker: u32) -> Result<Self, EnvironmentError> {
+        let context =
+            Context { inputs: settings.inputs.clone(), closing: AtomicBool::new(false), shared: Mutex::default() };
+        let consumer: BaseConsumer<Context> =
+            super::member(settings, worker).create_with_context(context).map_err(|e| client_error(&e))?;
+        let inputs: Vec<&str> = settings.inputs.iter().map(String::as_str).collect();
+        consumer.subscribe(&inputs).map_err(|e| client_error(&e))?;
+        let context = Arc::clone(consumer.context());
+        Ok(Self {
+            consumer: Some(consumer),
+            context,
+            settings: Arc::clone(settings),
+            unclear: BTreeMap::new(),
+            positions: BTreeMap::new(),
+        })
+    }
+
+    fn consumer(&self) -> Result<&BaseConsumer<Context>, PortError> {
+        self.consumer.as_ref().ok_or_else(|| PortError::Fatal("the consumer is closed".into()))
+    }
+
+    fn take_started(&self, parts: &[PartitionId]) -> Vec<PartitionId> {
+        let mut shared = self.context.shared();
+        parts.iter().copied().filter(|p| shared.started.remove(p)).collect()
+    }
+
+    /// The client says only the partition's number; with several inputs the broker is asked which topic ended.
+    fn ended(&mut self, partition: i32) -> Inbound {
+        let candidates: Vec<_> =
+            self.context.shared().started.iter().copied().filter(|p| p.partition == partition).collect();
+        match candidates.as_slice() {
+            [] => Inbound::Idle,
+            [one] => Inbound::End(*one),
+            _ => {
+                self.unclear.entry(partition).or_insert(None);
+                Inbound::Idle
+            }
+        }
+    }
+
+    fn look_up_ends(&mut self) -> Result<(), PortError> {
+        let due = |at: &Option<Instant>| at.is_none_or(|at| at.elapsed() >= ASK_AGAIN);
+        let Some(partition) = self.unclear.iter().find(|(_, at)| due(at)).map(|(p, _)| *p) else { return Ok(()) };
+        let candidates: Vec<_> =
+            self.context.shared().started.iter().copied().filter(|p| p.partition == partition).collect();
+        let mut all = true;
+        for at in candidates {
+            let end = self.consumer()?.fetch_watermarks(self.context.name(at), partition, Duration::from_secs(1));
+            match (end, self.positions.get(&at)) {
+                (Ok((_, high)), Some(next)) if *next >= high => {
+                    self.context.shared().events.push_back(Inbound::End(at));
+                }
+                _ => all = false,
+            }
+        }
+        match all {
+            true => self.unclear.remove(&partition),
+            false => self.unclear.insert(partition, Some(Instant::now())),
+        };
+        Ok(())
+    }
+}
+
+impl Source for KafkaSource {
+    type Membership = ConsumerGroupMetadata;
+
+    fn poll(&mut self, wait: Duration, on_record: &mut dyn FnMut(Record<'_>)) -> Result<Inbound, PortError> {
+        if !self.unclear.is_empty() {
+            self.look_up_ends()?;
+        }
+        if let Some(event) = self.context.shared().events.pop_front() {
+            return Ok(event);
+        }
+        let consumer = self.consumer.as_ref().ok_or_else(|| PortError::Fatal("the consumer is closed".into()))?;
+        match consumer.poll(wait) {
+            None => Ok(self.context.shared().events.pop_front().unwrap_or(Inbound::Idle)),
+            Some(Ok(message)) => {
+                let Some(at) = self.context.id(message.topic(), message.partition()) else { return Ok(Inbound::Idle) };
+                self.positions.insert(at, message.offset() + 1);
+                let mut few = [("", None); FEW];
+                let mut many = Vec::new();
+                let headers = match message.headers() {
+                    None => &few[..0],
+                    Some(h) if h.count() <= FEW => {
+                        let n = h.count();
+                        for (i, slot) in few.iter_mut().enumerate().take(n) {
+                            *slot = header(h, i);
+                        }
+                        &few[..n]
+                    }
+                    Some(h) => {
+                        many.extend((0..h.count()).map(|i| header(h, i)));
+                        many.as_slice()
+                    }
+                };
+                on_record(Record {
+                    at,
+                    offset: message.offset(),
+                    timestamp: message.timestamp().to_millis(),
+                    key: message.key(),
+                    headers,
+                    value: message.payload(),
+                });
+                Ok(Inbound::Record)
+            }
+            Some(Err(KafkaError::PartitionEOF(partition))) => Ok(self.ended(partition)),
+            Some(Err(KafkaError::MessageConsumptionFatal(code))) => {
+                Err(PortError::Fatal(format!("the consumer died: {code}")))
+            }
+            Some(Err(error)) => {
+                if let Some((code, why)) = self.consumer()?.client().fatal_error() {
+                    return Err(PortError::Fatal(format!("the consumer died: {code}: {why}")));
+                }
+                match error.rdkafka_error_code() {
+                    Some(RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange) => {
+                        Err(PortError::Fatal(format!(
+                            "the next offset of the group is no longer in its input topic: {error}"
+                        )))
+                    }
+                    Some(code) if super::is_denied(code) => {
+                        tracing::error!(event = "kafka.denied", error = %error);
+                        Ok(Inbound::Idle)
+                    }
+                    _ => Err(PortError::Transient(error.to_string())),
+                }
+            }
+        }
+    }
+
+    fn serve(&mut self) {
+        if let Ok(consumer) = self.consumer()
+            && let Some(Ok(message)) = consumer.poll(Duration::ZERO)
+        {
+            // Nothing is started while only serving; what slips through is read again after the next start.
+            tracing::debug!(event = "kafka.unexpected_record", partition = message.partition());
+        }
+    }
+
+    fn accept(&mut self, _parts: &[PartitionId]) -> Result<(), PortError> {
+        self.consumer()?.incremental_assign(&TopicPartitionList::new()).map_err(assignment_error)
+    }
+
+    fn release(&mut self, parts: &[PartitionId]) -> Result<(), PortError> {
+        let mine = self.take_started(parts);
+        self.consumer()?.incremental_unassign(&self.context.list(&mine)).map_err(assignment_error)
+    }
+
+    fn start(&mut self, at: PartitionId, offset: i64) -> Result<(), PortError> {
+        if self.context.shared().started.contains(&at) {
+            return Ok(());
+        }
+        let mut list = TopicPartitionList::with_capacity(1);
+        let from = if self.settings.durable { Offset::Offset(offset) } else { Offset::Beginning };
+        list.add_partition_offset(self.context.name(at), at.partition, from)
+            .map_err(|e| PortError::Fatal(e.to_string()))?;
+        self.consumer()?.incremental_assign(&list).map_err(assignment_error)?;
+        self.positions.insert(at, offset);
+        self.context.shared().started.insert(at);
+        Ok(())
+    }
+
+    fn stop(&mut self, parts: &[PartitionId]) -> Result<(), PortError> {
+        let mine = self.take_started(parts);
+        if mine.is_empty() {
+            return Ok(());
+        }
+        self.consumer()?.incremental_unassign(&self.context.list(&mine)).map_err(assignment_error)
+    }
+
+    fn membership(&self) -> Result<ConsumerGroupMetadata, PortError> {
+        self.consumer()?.group_metadata().ok_or_else(|| PortError::Transient("not a member of the group".into()))
+    }
+
+    fn committed(
+        &mut self,
+        parts: &[PartitionId],
+        limit: Duration,
+    ) -> Result<BTreeMap<PartitionId, Option<i64>>, PortError> {
+        let answer = self
+            .consumer()?
+            .committed_offsets(self.context.list(parts), limit)
+            .map_err(|e| PortError::Transient(e.to_string()))?;
+        let mut found = BTreeMap::new();
+        for element in answer.elements() {
+            element.error().map_err(|e| PortError::Transient(e.to_string()))?;
+            if let Some(at) = self.context.id(element.topic(), element.partition()) {
+                found.insert(at, offset_of(element.offset()));
+            }
+        }
+        Ok(found)
+    }
+
+    fn writable(&mut self, topic: u16, limit: Duration) -> Result<i32, PortError> {
+        let input = self.context.name(PartitionId { topic, partition: 0 });
+        let mut least = i32::MAX;
+        let state = crate::runtime::settings::state_topic(input);
+        for name in self.settings.outputs().into_iter().chain(self.settings.durable.then_some(state.as_str())) {
+            let metadata = self
+                .consumer()?
+                .fetch_metadata(Some(name), limit)
+                .map_err(|e| PortError::Transient(format!("{name}: {e}")))?;
+            let count = metadata.topics().iter().find(|t| t.name() == name).map_or(0, |t| t.partitions().len());
+            least = least.min(i32::try_from(count).unwrap_or(i32::MAX));
+        }
+        Ok(least)
+    }
+
+    fn end(&self, at: PartitionId) -> Option<i64> {
+        self.context.shared().ends.get(&at).copied()
+    }
+
+    fn close(&mut self) {
+        self.context.closing.store(true, Ordering::Release);
+        // Events that nobody will answer any more would keep the close waiting.
+        let waiting: Vec<_> = self.context.shared().events.drain(..).collect();
+        for event in waiting {
+            let _ = match event {
+                Inbound::Assign(parts) => self.accept(&parts),
+                Inbound::Revoke(parts) | Inbound::Lost(parts) => self.release(&parts),
+                _ => Ok(()),
+            };
+        }
+        self.consumer = None;
+    }
+}
+
+impl Drop for KafkaSource {
+    fn drop(&mut self) {
+        if self.consumer.is_some() {
+            self.close();
+        }
+    }
+}
+
+/// The wrapper unwraps a header's name as UTF-8; a name that is none must not end the worker.
+fn header<H: Headers>(headers: &H, index: usize) -> (&str, Option<&[u8]>) {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| headers.try_get(index)))
+        .ok()
+        .flatten()
+        .map_or(("\u{fffd}", None), |h| (h.key, h.value))
+}
+
+pub(crate) fn offset_of(offset: Offset) -> Option<i64> {
+    match offset {
+        Offset::Offset(offset) => Some(offset),
+        _ => None,
+    }
+}
+
+fn assignment_error(error: KafkaError) -> PortError {
+    PortError::Fatal(format!("the assignment could not be changed: {error}"))
+}
+
+pub(crate) fn client_error(error: &KafkaError) -> EnvironmentError {
+    EnvironmentError::new(
+        "kafka_client",
+        format!("the Kafka client could not be made: {error}"),
+        "correct kafka.properties: the message names the property",
+    )
+}

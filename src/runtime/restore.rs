@@ -1,0 +1,489 @@
+//! Bringing a partition's state back from its changelog, by position records.
+//!
+//! Every transaction writes, next to the entries that changed, one [`Position`] a partition whose offset it
+//! commits. So the state that belongs to the committed offset O is complete when the changelog, read committed,
+//! was read to its end and the last position equals O. A position beyond O, or one where nothing is committed:
+//! the group was reset. An end below O that lasts longer than any transaction can: state was lost. Both are
+//! refused unless a setting decides otherwise, because either would judge with the wrong history.
+//!
+//! Left out: "the last record seen has offset end - 1", which hangs for ever on a trailing transaction marker;
+//! and the last stable offset alone, which an older open transaction holds back below records that count.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
+use rdkafka::message::Message;
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use serde::{Deserialize, Serialize};
+
+use super::environment::EnvironmentError;
+use super::judge::Judge;
+use super::kafka::source::{client_error, offset_of};
+use super::kafka::{Quiet, reader};
+use super::port::{PartitionId, Ready, Restore};
+use super::settings::{OnLoss, OnReset, Settings, Start, state_topic};
+
+/// The changelog key of a position; a judge's keys are longer.
+pub const POSITION_KEY: &[u8] = b"position";
+/// The one format that this release writes and reads.
+pub const FORMAT: u32 = 1;
+
+/// The input offset that the entries before it belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Position {
+    pub format: u32,
+    pub next_offset: i64,
+    /// The `now` of the last tick, in milliseconds since the epoch.
+    pub tick: i64,
+}
+
+/// What to do with what was read: the whole decision, apart from Kafka.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// The state belongs to the offset.
+    Use,
+    /// Nothing is wrong; a marker may still be on its way.
+    Wait,
+    /// Neither an offset nor a state: the first run.
+    First,
+    Reset,
+    Lost,
+}
+
+/// `waited` is true once no transaction that was open when the end was reached can be open any more.
+pub fn decide(committed: Option<i64>, last: Option<i64>, at_end: bool, waited: bool) -> Decision {
+    match (committed, last) {
+        _ if !at_end => Decision::Wait,
+        (None, None) => Decision::First,
+        (None, Some(_)) => Decision::Reset,
+        (Some(offset), Some(position)) if position == offset => Decision::Use,
+        (Some(offset), Some(position)) if position > offset => Decision::Reset,
+        (Some(_), _) if waited => Decision::Lost,
+        (Some(_), _) => Decision::Wait,
+    }
+}
+
+type Answer<S> = (PartitionId, u64, Result<Ready<S>, EnvironmentError>);
+
+enum Ask<S> {
+    Restore { at: PartitionId, ticket: u64, from: u32, reply: Sender<Answer<S>> },
+    Cancel { at: PartitionId, from: u32 },
+}
+
+/// The one restore consumer of a process, on its own thread.
+pub struct Restorer<J: Judge> {
+    asks: Sender<Ask<J::State>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A worker's end of the [`Restorer`].
+pub struct Desk<S> {
+    worker: u32,
+    asks: Sender<Ask<S>>,
+    reply: Sender<Answer<S>>,
+    answers: Receiver<Answer<S>>,
+}
+
+impl<J: Judge> Restorer<J> {
+    pub fn start(settings: &Arc<Settings>, judge: &Arc<J>) -> Result<Self, EnvironmentError> {
+        let mut config = reader(settings);
+        config.set("client.id", format!("sluicegate-{}-restore", settings.instance));
+        let queue = (settings.sizes.entry * 256).max(32 << 20);
+        config.set("queued.max.messages.kbytes", (queue >> 10).to_string());
+        // Look-ups share the connection with fetches, and would wait behind them at the end of a partition.
+        config.set("fetch.wait.max.ms", "10");
+        let consumer: BaseConsumer<Quiet> = config.create_with_context(Quiet).map_err(|e| client_error(&e))?;
+        let (asks, inbox) = channel();
+        let desk = Work {
+            consumer,
+            settings: Arc::clone(settings),
+            judge: Arc::clone(judge),
+            inbox,
+            open: BTreeMap::new(),
+            states: settings.inputs.iter().map(|i| state_topic(i)).collect(),
+            keep_keys: settings.on_offset_reset == OnReset::ReplayFresh || settings.on_loss == OnLoss::StartEmpty,
+        };
+        let thread = std::thread::Builder::new().name("restore".into()).spawn(move || desk.run()).map_err(|e| {
+            EnvironmentError::new("threads", format!("no thread could be started: {e}"), "check the process limits")
+        })?;
+        Ok(Self { asks, thread: Some(thread) })
+    }
+
+    pub fn desk(&self, worker: u32) -> Desk<J::State> {
+        let (reply, answers) = channel();
+        Desk { worker, asks: self.asks.clone(), reply, answers }
+    }
+
+    /// Ends the thread; every desk must be gone before.
+    pub fn finish(self) {
+        let Self { asks, thread } = self;
+        drop(asks);
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl<S> Restore<S> for Desk<S> {
+    fn request(&mut self, at: PartitionId, ticket: u64) {
+        // A restorer that is gone shows as an answer that never comes; the service ends it with the process.
+        let _ = self.asks.send(Ask::Restore { at, ticket, from: self.worker, reply: self.reply.clone() });
+    }
+
+    fn cancel(&mut self, at: PartitionId) {
+        let _ = self.asks.send(Ask::Cancel { at, from: self.worker });
+    }
+
+    fn ready(&mut self) -> Option<Answer<S>> {
+        self.answers.try_recv().ok()
+    }
+}
+
+/// One partition under restore.
+struct Open<S> {
+    ticket: u64,
+    from: u32,
+    reply: Sender<Answer<S>>,
+    state: S,
+    /// Known once the stable offset was fetched; `None` inside: there is none.
+    committed: Option<Option<i64>>,
+    last: Option<Position>,
+    keys: HashSet<Vec<u8>>,
+    at_end: bool,
+    since: Instant,
+    /// When the last entry came.
+    progress: Instant,
+    entries: u64,
+    broken: Option<String>,
+}
+
+struct Work<J: Judge> {
+    consumer: BaseConsumer<Quiet>,
+    settings: Arc<Settings>,
+    judge: Arc<J>,
+    inbox: Receiver<Ask<J::State>>,
+    open: BTreeMap<PartitionId, Open<J::State>>,
+    states: Vec<String>,
+    /// Whether a setting may lead to a state that is not used, whose keys must then be deleted.
+    keep_keys: bool,
+}
+
+impl<J: Judge> Work<J> {
+    fn run(mut self) {
+        loop {
+            if self.open.is_empty() {
+                match self.inbox.recv_timeout(Duration::from_millis(500)) {
+                    Ok(ask) => self.take(ask),
+                    Err(RecvTimeoutError::Timeout) => {
+                        let _ = self.consumer.poll(Duration::ZERO);
+                    }
+                    Err(RecvTimeoutError::Disconnected) => return,
+                }
+            }
+            while let Ok(ask) = self.inbox.try_recv() {
+                self.take(ask);
+            }
+            self.fetch_offsets();
+            self.read();
+            self.settle();
+        }
+    }
+
+    fn take(&mut self, ask: Ask<J::State>) {
+        match ask {
+            Ask::Cancel { at, from } => {
+                if self.open.get(&at).is_some_and(|o| o.from == from) {
+                    self.close(at);
+                }
+            }
+            Ask::Restore { at, ticket, from, reply } => {
+                if self.open.contains_key(&at) {
+                    self.close(at);
+                }
+                let input = self.settings.inputs.get(usize::from(at.topic)).map_or("", String::as_str);
+                let open = Open {
+                    ticket,
+                    from,
+                    reply,
+                    state: self.judge.open(input, at.partition),
+                    committed: None,
+                    last: None,
+                    keys: HashSet::new(),
+                    at_end: false,
+                    since: Instant::now(),
+                    progress: Instant::now(),
+                    entries: 0,
+                    broken: None,
+                };
+                self.open.insert(at, open);
+            }
+        }
+    }
+
+    fn close(&mut self, at: PartitionId) -> Option<Open<J::State>> {
+        let open = self.open.remove(&at)?;
+        if open.committed.is_some() {
+            let mut list = TopicPartitionList::with_capacity(1);
+            list.add_partition(self.states.get(usize::from(at.topic)).map_or("", String::as_str), at.partition);
+            if let Err(error) = self.consumer.incremental_unassign(&list) {
+                tracing::warn!(event = "restore.unassign", partition = at.partition, error = %error);
+            }
+        }
+        Some(open)
+    }
+
+    /// The stable fetch waits at the broker until no pending transaction can move the offset, so it comes first:
+    /// what the changelog lacks then is only a marker on its way.
+    fn fetch_offsets(&mut self) {
+        // Two topics' partitions of one number are not read together, see `ended`.
+        let mut busy: BTreeSet<i32> =
+            self.open.iter().filter(|(_, o)| o.committed.is_some()).map(|(at, _)| at.partition).collect();
+        let waiting = self.open.iter().filter(|(_, o)| o.committed.is_none()).map(|(at, _)| *at);
+        let fresh: Vec<_> = waiting.filter(|at| busy.insert(at.partition)).collect();
+        if fresh.is_empty() {
+            return;
+        }
+        let mut list = TopicPartitionList::with_capacity(fresh.len());
+        for at in &fresh {
+            list.add_partition(&self.settings.inputs[usize::from(at.topic)], at.partition);
+        }
+        let answer = match self.consumer.committed_offsets(list, Duration::from_secs(5)) {
+            Ok(answer) => answer,
+            Err(error) => {
+                tracing::info!(event = "restore.offsets_wait", error = %error);
+                std::thread::sleep(Duration::from_millis(100));
+                return;
+            }
+        };
+        let mut read = TopicPartitionList::new();
+        for element in answer.elements() {
+            let Some(topic) = self.settings.inputs.iter().position(|i| i == element.topic()) else { continue };
+            let at = PartitionId { topic: u16::try_from(topic).unwrap_or(0), partition: element.partition() };
+            if element.error().is_err() {
+                continue;
+            }
+            if let Some(open) = self.open.get_mut(&at)
+                && read.add_partition_offset(&self.states[topic], at.partition, Offset::Beginning).is_ok()
+            {
+                open.committed = Some(offset_of(element.offset()));
+            }
+        }
+        if let Err(error) = self.consumer.incremental_assign(&read) {
+            tracing::warn!(event = "restore.assign", error = %error);
+            for at in fresh {
+                if let Some(open) = self.open.get_mut(&at) {
+                    open.committed = None;
+                }
+            }
+        }
+    }
+
+    fn read(&mut self) {
+        let until = Instant::now() + Duration::from_millis(50);
+        while Instant::now() < until {
+            match self.consumer.poll(Duration::from_millis(5)) {
+                None => return,
+                Some(Ok(record)) => {
+                    let Some(topic) = self.states.iter().position(|s| s == record.topic()) else { continue };
+                    let at = PartitionId { topic: u16::try_from(topic).unwrap_or(0), partition: record.partition() };
+                    let Some(open) = self.open.get_mut(&at) else { continue };
+                    open.at_end = false;
+                    open.progress = Instant::now();
+                    let key = record.key().unwrap_or_default();
+                    apply(&*self.judge, self.keep_keys, open, key, record.payload());
+                }
+                Some(Err(KafkaError::PartitionEOF(partition))) => self.ended(partition),
+                Some(Err(error)) => {
+                    tracing::info!(event = "restore.error", error = %error);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The client says only the number, which is enough: of each number one partition is read at a time.
+    fn ended(&mut self, partition: i32) {
+        for (at, open) in &mut self.open {
+            if at.partition == partition && open.committed.is_some() {
+                open.at_end = true;
+            }
+        }
+    }
+
+    fn settle(&mut self) {
+        let patience = self.settings.transaction_timeout * 2;
+        let mut done = Vec::new();
+        for (&at, open) in &self.open {
+            let Some(committed) = open.committed else { continue };
+            let waited = open.progress.elapsed() > patience && self.answers(at);
+            let decision = match open.broken {
+                Some(_) => Decision::Use,
+                None => decide(committed, open.last.map(|p| p.next_offset), open.at_end, waited),
+            };
+            if decision != Decision::Wait {
+                done.push((at, decision));
+            }
+        }
+        for (at, decision) in done {
+            let Some(open) = self.close(at) else { continue };
+            let (ticket, reply) = (open.ticket, open.reply.clone());
+            let answer = self.conclude(at, open, &decision);
+            let _ = reply.send((at, ticket, answer));
+        }
+    }
+
+    /// A broker that does not answer now has not answered while we waited either.
+    fn answers(&self, at: PartitionId) -> bool {
+        let topic = &self.states[usize::from(at.topic)];
+        self.consumer.fetch_watermarks(topic, at.partition, Duration::from_secs(1)).is_ok()
+    }
+
+    fn conclude(
+        &self,
+        at: PartitionId,
+        open: Open<J::State>,
+        decision: &Decision,
+    ) -> Result<Ready<J::State>, EnvironmentError> {
+        let input = self.settings.inputs[usize::from(at.topic)].as_str();
+        let place = format!("{input} [{}]", at.partition);
+        if let Some(why) = open.broken {
+            return Err(EnvironmentError::new(
+                "state_unreadable",
+                format!("the state of {place} cannot be read: {why}"),
+                "run the release that wrote it, or decide with state.on_loss: start_empty after deleting the state topic",
+            ));
+        }
+        let committed = open.committed.flatten();
+        tracing::info!(
+            event = "restore.done",
+            topic = input,
+            partition = at.partition,
+            entries = open.entries,
+            offset = committed,
+            decision = ?decision,
+            ms = u64::try_from(open.since.elapsed().as_millis()).unwrap_or(u64::MAX),
+        );
+        let empty = |offset, first, keys: HashSet<Vec<u8>>| {
+            let stale: BTreeSet<_> = keys.into_iter().collect();
+            let state = self.judge.open(input, at.partition);
+            Ready { state, offset, tick: 0, first, stale: stale.into_iter().collect() }
+        };
+        match decision {
+            Decision::Use | Decision::Wait => Ok(Ready {
+                state: {
+                    let mut state = open.state;
+                    self.judge.restored(&mut state);
+                    state
+                },
+                offset: committed.unwrap_or(0),
+                tick: open.last.map_or(0, |p| p.tick),
+                first: false,
+                stale: Vec::new(),
+            }),
+            Decision::First => Ok(empty(self.beginning(input, at)?, true, open.keys)),
+            Decision::Reset if self.settings.on_offset_reset == OnReset::ReplayFresh => {
+                let offset = match committed {
+                    Some(offset) => offset,
+                    None => self.beginning(input, at)?,
+                };
+                tracing::warn!(event = "state.replay_fresh", topic = input, partition = at.partition, offset);
+                Ok(empty(offset, true, open.keys))
+            }
+            Decision::Lost if self.settings.on_loss == OnLoss::StartEmpty => {
+                let offset = committed.unwrap_or(0);
+                tracing::warn!(event = "state.start_empty", topic = input, partition = at.partition, offset);
+                Ok(empty(offset, true, open.keys))
+            }
+            Decision::Reset => Err(EnvironmentError::new(
+                "offset_reset",
+                format!(
+                    "the offset of group {} for {place} is {}, but its state is at {}: the group was reset",
+                    self.settings.group,
+                    committed.map_or("not committed".to_owned(), |o| o.to_string()),
+                    open.last.map_or(0, |p| p.next_offset),
+                ),
+                "set the offset back, or set state.on_offset_reset: replay_fresh to judge from there with empty state",
+            )),
+            Decision::Lost => Err(EnvironmentError::new(
+                "state_lost",
+                format!(
+                    "the offset of group {} for {place} is {}, but {} ends at {}: state was lost",
+                    self.settings.group,
+                    committed.unwrap_or(0),
+                    state_topic(input),
+                    open.last.map_or("nothing".to_owned(), |p| p.next_offset.to_string()),
+                ),
+                "restore the state topic, or set state.on_loss: start_empty to go on with partial conversations",
+            )),
+        }
+    }
+
+    /// `start`, resolved to an offset.
+    fn beginning(&self, input: &str, at: PartitionId) -> Result<i64, EnvironmentError> {
+        let until = Instant::now() + self.settings.startup_timeout;
+        loop {
+            match self.consumer.fetch_watermarks(input, at.partition, Duration::from_secs(5)) {
+                Ok((low, high)) => return Ok(if self.settings.start == Start::Earliest { low } else { high }),
+                Err(error) if Instant::now() >= until => {
+                    return Err(EnvironmentError::new(
+                        "kafka_unreachable",
+                        format!("the ends of {input} [{}] are unknown: {error}", at.partition),
+                        "check the broker and the Describe permission on the input topic",
+                    ));
+                }
+                Err(_) => std::thread::sleep(Duration::from_millis(200)),
+            }
+        }
+    }
+}
+
+fn apply<J: Judge>(judge: &J, keep: bool, open: &mut Open<J::State>, key: &[u8], value: Option<&[u8]>) {
+    open.entries += 1;
+    if key == POSITION_KEY {
+        match value.map(serde_json::from_slice::<Position>) {
+            None => open.last = None,
+            Some(Ok(position)) if position.format == FORMAT => open.last = Some(position),
+            Some(Ok(position)) => open.broken = Some(format!("position format {} is unknown", position.format)),
+            Some(Err(_)) => open.broken = Some("a position entry is damaged".to_owned()),
+        }
+        return;
+    }
+    match value {
+        _ if !keep => false,
+        Some(_) => open.keys.insert(key.to_vec()),
+        None => open.keys.remove(key),
+    };
+    if let Err(why) = judge.restore(&mut open.state, key, value) {
+        open.broken.get_or_insert(why);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Decision, decide};
+
+    #[test]
+    fn decisions() {
+        let cases = [
+            ((None, None, true, false), Decision::First),
+            ((None, Some(0), true, false), Decision::Reset),
+            ((Some(5), Some(5), false, false), Decision::Wait),
+            ((Some(5), Some(5), true, false), Decision::Use),
+            ((Some(5), Some(7), true, false), Decision::Reset),
+            ((Some(5), Some(3), true, false), Decision::Wait),
+            ((Some(5), Some(3), true, true), Decision::Lost),
+            ((Some(5), None, true, false), Decision::Wait),
+            ((Some(5), None, true, true), Decision::Lost),
+            ((None, None, false, true), Decision::Wait),
+            ((Some(5), Some(3), false, true), Decision::Wait),
+        ];
+        for ((committed, last, at_end, waited), expected) in cases {
+            assert_eq!(decide(committed, last, at_end, waited), expected, "{committed:?} {last:?} {at_end} {waited}");
+        }
+    }
+}

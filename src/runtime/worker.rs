@@ -1,0 +1,461 @@
+//! The worker: one thread that reads, judges, publishes and commits the partitions it was given.
+//!
+//! **Exactly once.** A transaction holds the emissions of a batch, the state entries that changed, one position
+//! entry for each partition that was touched, and the offsets of the same partitions. State changes only in
+//! memory until then: `accept` after a commit, `rollback` and reading again after an abort. Where the end of a
+//! transaction is unknown, the producer is replaced, which settles it, and the committed offsets say how it went.
+//! No transaction commits without the offsets of every partition it wrote for, also when only a tick wrote:
+//! the offsets are what carries the group's generation.
+//!
+//! **When to commit.** When nothing is ready and `commit_min` passed since the last commit ended, at
+//! `commit_interval` after the batch's first record, or when the batch has `sizes.batch` bytes.
+//!
+//! One turn of the loop is [`Worker::turn`], so that a simulation can drive it. Nothing in it waits without a
+//! deadline.
+
+mod outcome;
+mod partitions;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use super::environment::EnvironmentError;
+use super::judge::{Input, Judge, Out, Outcome, Remaining, TickSource};
+use super::port::{Cause, Clock, Commit, Inbound, Ledger, PartitionId, PortError, Publish, Record, Restore, Source, Target};
+use super::restore::{FORMAT, POSITION_KEY, Position};
+pub use super::settings::Settings;
+
+/// How long a poll may wait when nothing is under way; also how soon a stop is noticed.
+const IDLE_WAIT: Duration = Duration::from_millis(100);
+/// How often idle conversations are looked for.
+const TICK_EVERY: Duration = Duration::from_secs(1);
+/// How many expiries a tick may do in one partition.
+const TICK_BUDGET: u32 = 1_000;
+
+/// What a worker tells of itself. Called on the worker's thread: must not block.
+pub trait Telemetry: Send + Sync {
+    /// One record was judged; `took` is the engine's time.
+    fn stepped(&self, _input: &Input<'_>, _outcome: Outcome, _out: &Out, _took: Duration) {}
+    /// Emissions of a tick.
+    fn ticked(&self, _at: PartitionId, _out: &Out) {}
+    /// A transaction committed `records` records in `took`.
+    fn committed(&self, _worker: u32, _records: u64, _took: Duration) {}
+    /// The oldest record of a committed batch waited this long from its timestamp to the commit.
+    fn latency(&self, _worker: u32, _ms: i64) {}
+    fn aborted(&self, _worker: u32, _cause: &Cause) {}
+    /// The producer was replaced; `reason` is a closed set.
+    fn rebuilt(&self, _worker: u32, _reason: &'static str) {}
+    /// `kind`: `assign`, `revoke`, `lost`.
+    fn rebalanced(&self, _worker: u32, _kind: &'static str, _parts: usize) {}
+    fn restored(&self, _at: PartitionId, _took: Duration) {}
+    /// What a partition does now; `None`: it is not ours any more.
+    fn phase(&self, _at: PartitionId, _phase: Option<PhaseKind>) {}
+    fn lag(&self, _at: PartitionId, _records: i64) {}
+    /// The loop ran; `ready` is false while the worker cannot commit.
+    fn alive(&self, _worker: u32, _ready: bool) {}
+}
+
+/// Tells nothing.
+pub struct NoTelemetry;
+impl Telemetry for NoTelemetry {}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PhaseKind {
+    Restoring,
+    Live,
+    /// An output topic has too few partitions.
+    Parked,
+}
+
+/// How the process is asked to end; shared by all workers.
+#[derive(Debug, Default)]
+pub struct Stop(AtomicU8);
+
+impl Stop {
+    /// The first call asks to finish the batch, the second to abort it.
+    pub fn request(&self) {
+        let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| Some(n.saturating_add(1).min(2)));
+    }
+    pub fn draining(&self) -> bool {
+        self.0.load(Ordering::Acquire) > 0
+    }
+    pub fn forced(&self) -> bool {
+        self.0.load(Ordering::Acquire) > 1
+    }
+}
+
+/// Why a worker ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The batch was committed and the group left.
+    Drained,
+    /// A second signal came: the batch was aborted. Exit code 3.
+    Forced,
+    Environment(EnvironmentError),
+}
+
+/// What a worker is made of.
+pub struct Ports<S, L, C, R> {
+    pub source: S,
+    pub ledger: L,
+    pub clock: C,
+    pub restore: R,
+}
+
+/// A partition that is read.
+struct Live<S> {
+    state: S,
+    /// The next offset to judge.
+    next: i64,
+    /// What is committed in the group.
+    committed: i64,
+    /// `now` of the last tick.
+    tick: i64,
+    /// The largest timestamp of a record.
+    newest: i64,
+    at_end: bool,
+    touched: bool,
+    /// The transaction that fixes where it begins is not committed yet, and it is not read.
+    first: bool,
+    /// Keys to delete with that transaction.
+    stale: Vec<Vec<u8>>,
+}
+
+enum Phase<S> {
+    Restoring { ticket: u64, since: Duration },
+    Live(Box<Live<S>>),
+    /// `seen`: since when the output topics are wide enough.
+    Parked { seen: Option<Duration> },
+}
+
+/// The open transaction.
+#[derive(Default)]
+struct Batch {
+    open: bool,
+    since: Duration,
+    records: u64,
+    bytes: usize,
+    oldest: Option<i64>,
+    failed: Option<Cause>,
+}
+
+pub struct Worker<J: Judge, S, L, C, R> {
+    number: u32,
+    settings: Arc<Settings>,
+    judge: Arc<J>,
+    telemetry: Arc<dyn Telemetry>,
+    stop: Arc<Stop>,
+    ports: Ports<S, L, C, R>,
+    phases: BTreeMap<PartitionId, Phase<J::State>>,
+    batch: Batch,
+    out: Out,
+    tickets: u64,
+    last_commit: Duration,
+    last_tick: Duration,
+    last_look: Duration,
+    /// Rebuilds forced by another producer with our name.
+    fenced: Vec<Duration>,
+    failures: u32,
+}
+
+impl<J, S, L, C, R> Worker<J, S, L, C, R>
+where
+    J: Judge,
+    S: Source,
+    L: Ledger<Membership = S::Membership>,
+    C: Clock,
+    R: Restore<J::State>,
+{
+    pub fn new(
+        number: u32,
+        settings: &Arc<Settings>,
+        judge: &Arc<J>,
+        telemetry: &Arc<dyn Telemetry>,
+        stop: &Arc<Stop>,
+        ports: Ports<S, L, C, R>,
+    ) -> Self {
+        Self {
+            number,
+            settings: Arc::clone(settings),
+            judge: Arc::clone(judge),
+            telemetry: Arc::clone(telemetry),
+            stop: Arc::clone(stop),
+            ports,
+            phases: BTreeMap::new(),
+            batch: Batch::default(),
+            out: Out::default(),
+            tickets: 0,
+            last_commit: Duration::ZERO,
+            last_tick: Duration::ZERO,
+            last_look: Duration::ZERO,
+            fenced: Vec::new(),
+            failures: 0,
+        }
+    }
+
+    /// Makes the producer, then turns until something ends it.
+    pub fn run(&mut self) -> Ended {
+        let ended = match self.first_producer() {
+            Ok(()) => loop {
+                if let Some(ended) = self.turn() {
+                    break ended;
+                }
+            },
+            Err(ended) => ended,
+        };
+        self.leave(&ended);
+        ended
+    }
+
+    /// One poll and what it leads to; `Some` when the worker is done.
+    pub fn turn(&mut self) -> Option<Ended> {
+        self.try_turn().err()
+    }
+
+    fn try_turn(&mut self) -> Result<(), Ended> {
+        if self.stop.draining() {
+            return Err(self.drain());
+        }
+        self.telemetry.alive(self.number, true);
+        self.finish_restores()?;
+        self.tick()?;
+        self.look_at_outputs()?;
+        let wait = self.wait();
+        let inbound = self.poll(wait)?;
+        if let Some(cause) = self.batch.failed.take() {
+            return self.give_up(cause);
+        }
+        match inbound {
+            Inbound::Record => {
+                let due = self.batch.since + self.settings.commit_interval;
+                if self.batch.open && (self.batch.bytes >= self.settings.sizes.batch || self.ports.clock.now() >= due) {
+                    self.settle()?;
+                }
+            }
+            Inbound::Idle => {
+                let now = self.ports.clock.now();
+                let early = self.last_commit + self.settings.commit_min;
+                if self.batch.open && (now >= early || now >= self.batch.since + self.settings.commit_interval) {
+                    self.settle()?;
+                } else if !self.batch.open {
+                    self.ports.ledger.serve();
+                }
+            }
+            Inbound::End(at) => {
+                if let Some(Phase::Live(live)) = self.phases.get_mut(&at) {
+                    live.at_end = true;
+                }
+            }
+            Inbound::Assign(parts) => self.assigned(&parts)?,
+            Inbound::Revoke(parts) => self.revoked(&parts)?,
+            Inbound::Lost(parts) => self.lost(&parts)?,
+        }
+        Ok(())
+    }
+
+    /// Zero while more may be ready; else until the open batch may be committed, or a while.
+    fn wait(&self) -> Duration {
+        if !self.batch.open {
+            return if self.phases.values().any(|p| matches!(p, Phase::Restoring { .. })) {
+                Duration::from_millis(5)
+            } else {
+                IDLE_WAIT
+            };
+        }
+        let early = self.last_commit + self.settings.commit_min;
+        early.min(self.batch.since + self.settings.commit_interval).saturating_sub(self.ports.clock.now())
+    }
+
+    fn poll(&mut self, wait: Duration) -> Result<Inbound, Ended> {
+        let Self { ports, phases, batch, out, judge, telemetry, settings, .. } = self;
+        let Ports { source, ledger, clock, .. } = ports;
+        let mut on_record = |record: Record<'_>| {
+            let Some(Phase::Live(live)) = phases.get_mut(&record.at) else { return };
+            if record.offset < live.next || batch.failed.is_some() {
+                return;
+            }
+            if let Err(cause) = open(ledger, clock, batch) {
+                batch.failed = Some(cause);
+                return;
+            }
+            touch(&**judge, live);
+            let input = Input {
+                topic: settings.inputs.get(usize::from(record.at.topic)).map_or("", String::as_str),
+                partition: record.at.partition,
+                offset: record.offset,
+                timestamp: record.timestamp,
+                key: record.key,
+                headers: record.headers,
+                value: record.value,
+            };
+            let began = clock.now();
+            let outcome = judge.step(&mut live.state, &input, out);
+            telemetry.stepped(&input, outcome, out, clock.now().saturating_sub(began));
+            live.next = record.offset + 1;
+            live.at_end = false;
+            if let Some(timestamp) = record.timestamp {
+                live.newest = live.newest.max(timestamp);
+                batch.oldest = Some(batch.oldest.map_or(timestamp, |o| o.min(timestamp)));
+            }
+            batch.records += 1;
+            batch.bytes += record.value.map_or(0, <[u8]>::len) + record.key.map_or(0, <[u8]>::len) + 64;
+            if let Err(cause) = emit(ledger, batch, record.at, out) {
+                batch.failed = Some(cause);
+            }
+        };
+        match source.poll(wait, &mut on_record) {
+            Ok(inbound) => Ok(inbound),
+            Err(PortError::Transient(why)) => {
+                tracing::info!(event = "kafka.poll", worker = self.number, error = why);
+                Ok(Inbound::Idle)
+            }
+            Err(error @ PortError::Fatal(_)) => Err(self.dead(&error)),
+        }
+    }
+
+    /// Lets time pass for the partitions that are read.
+    fn tick(&mut self) -> Result<(), Ended> {
+        let at = self.ports.clock.now();
+        if at < self.last_tick + TICK_EVERY {
+            return Ok(());
+        }
+        self.last_tick = at;
+        let wall = self.ports.clock.wall();
+        let Self { ports, phases, batch, out, judge, telemetry, settings, .. } = self;
+        for (&at, phase) in phases.iter_mut() {
+            let Phase::Live(live) = phase else { continue };
+            if let Some(end) = ports.source.end(at) {
+                telemetry.lag(at, (end - live.next).max(0));
+            }
+            // A backlog must not expire calls whose next chunks still wait in it.
+            let now = if live.at_end { wall } else { wall.min(live.newest) };
+            if now <= live.tick {
+                continue;
+            }
+            let fresh = !live.touched;
+            if fresh {
+                judge.begin(&mut live.state);
+            }
+            let topic = settings.inputs.get(usize::from(at.topic)).map_or("", String::as_str);
+            let source = TickSource { topic, partition: at.partition, now };
+            let more = judge.tick(&mut live.state, source, TICK_BUDGET, out);
+            let mut wrote = !out.emissions.is_empty();
+            if fresh && !wrote {
+                judge.writes(&live.state, &mut |_, _| wrote = true);
+            }
+            if more == Remaining::None {
+                live.tick = now;
+            }
+            if fresh && !wrote {
+                judge.accept(&mut live.state);
+                continue;
+            }
+            live.touched = true;
+            telemetry.ticked(at, out);
+            let emitted = open(&mut ports.ledger, &ports.clock, batch)
+                .and_then(|()| emit(&mut ports.ledger, batch, at, out));
+            if let Err(cause) = emitted {
+                batch.failed = Some(cause);
+                break;
+            }
+        }
+        match self.batch.failed.take() {
+            Some(cause) => self.give_up(cause),
+            None => Ok(()),
+        }
+    }
+
+    /// Commits the batch: state entries, positions and offsets of every partition that was touched.
+    fn settle(&mut self) -> Result<(), Ended> {
+        let began = self.ports.clock.now();
+        let limit = self.settings.transaction_timeout;
+        let written = self.write_state();
+        let commit = match written {
+            Err(cause) => self.ports.ledger.abort(cause, limit),
+            Ok(positions) => match self.ports.source.membership() {
+                Err(error) => self.ports.ledger.abort(Cause::Generation(error.to_string()), limit),
+                Ok(who) => self.ports.ledger.commit(&positions, &who, limit),
+            },
+        };
+        if commit == Commit::Done {
+            self.accept(began);
+            return Ok(());
+        }
+        self.undo(commit)
+    }
+
+    fn write_state(&mut self) -> Result<super::port::Positions, Cause> {
+        let mut positions = super::port::Positions::new();
+        let Self { ports, phases, judge, settings, .. } = self;
+        for (&at, phase) in phases.iter() {
+            let Phase::Live(live) = phase else { continue };
+            if !live.touched {
+                continue;
+            }
+            positions.insert(at, live.next);
+            if !settings.durable {
+                continue;
+            }
+            let target = Target::State(at.topic);
+            let mut put = |key: &[u8], value: Option<&[u8]>| {
+                ports.ledger.publish(Publish {
+                    target,
+                    partition: at.partition,
+                    key: Some(key),
+                    headers: &[],
+                    value,
+                    timestamp: None,
+                })
+            };
+            let mut result = Ok(());
+            for key in &live.stale {
+                result = result.and_then(|()| put(key, None));
+            }
+            judge.writes(&live.state, &mut |key, value| {
+                if result.is_ok() {
+                    result = put(key, value);
+                }
+            });
+            result?;
+            let position = Position { format: FORMAT, next_offset: live.next, tick: live.tick };
+            let value = serde_json::to_vec(&position).map_err(|e| Cause::Other(e.to_string()))?;
+            put(POSITION_KEY, Some(&value))?;
+        }
+        Ok(positions)
+    }
+}
+
+/// Opens the transaction where none is open.
+fn open<L: Ledger, C: Clock>(ledger: &mut L, clock: &C, batch: &mut Batch) -> Result<(), Cause> {
+    if batch.open {
+        return Ok(());
+    }
+    ledger.begin()?;
+    *batch = Batch { open: true, since: clock.now(), ..Batch::default() };
+    Ok(())
+}
+
+fn touch<J: Judge>(judge: &J, live: &mut Live<J::State>) {
+    if !live.touched {
+        judge.begin(&mut live.state);
+        live.touched = true;
+    }
+}
+
+/// Publishes what a step or a tick emitted, to the input's partition number.
+fn emit<L: Ledger>(ledger: &mut L, batch: &mut Batch, at: PartitionId, out: &Out) -> Result<(), Cause> {
+    for emission in &out.emissions {
+        batch.bytes += emission.size();
+        ledger.publish(Publish {
+            target: Target::Output(emission.to),
+            partition: at.partition,
+            key: emission.key.as_deref(),
+            headers: &emission.headers,
+            value: emission.value.as_deref(),
+            timestamp: emission.timestamp,
+        })?;
+    }
+    Ok(())
+}

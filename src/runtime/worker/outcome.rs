@@ -1,0 +1,242 @@
+//! How a transaction ended, and what follows for the state in memory.
+
+use std::time::Duration;
+
+use super::{Batch, Ended, Phase, Worker};
+use crate::runtime::environment::EnvironmentError;
+use crate::runtime::judge::Judge;
+use crate::runtime::port::{Cause, Clock, Commit, Ledger, PartitionId, PortError, Positions, Restore, Source};
+
+/// How long one attempt to make a producer or to fetch offsets may take.
+const ATTEMPT: Duration = Duration::from_secs(10);
+/// How many times a minute another producer may take our name before we give way.
+const FENCED_MAX: usize = 3;
+
+impl<J, S, L, C, R> Worker<J, S, L, C, R>
+where
+    J: Judge,
+    S: Source,
+    L: Ledger<Membership = S::Membership>,
+    C: Clock,
+    R: Restore<J::State>,
+{
+    /// The first producer, within the start-up time: it fences what a predecessor left open.
+    pub(super) fn first_producer(&mut self) -> Result<(), Ended> {
+        let until = self.ports.clock.now() + self.settings.startup_timeout;
+        loop {
+            match self.ports.ledger.rebuild(ATTEMPT.min(self.settings.startup_timeout)) {
+                Ok(()) => return Ok(()),
+                Err(PortError::Fatal(why)) => return Err(producer_error(why)),
+                Err(PortError::Transient(why)) if self.ports.clock.now() >= until => return Err(producer_error(why)),
+                Err(PortError::Transient(why)) => {
+                    tracing::warn!(event = "producer.waiting", worker = self.number, error = why);
+                    self.pause(Duration::from_millis(200))?;
+                }
+            }
+        }
+    }
+
+    pub(super) fn accept(&mut self, began: Duration) {
+        for phase in self.phases.values_mut() {
+            if let Phase::Live(live) = phase
+                && live.touched
+            {
+                self.judge.accept(&mut live.state);
+                live.committed = live.next;
+                live.stale = Vec::new();
+                live.first = false;
+                live.touched = false;
+            }
+        }
+        let now = self.ports.clock.now();
+        self.telemetry.committed(self.number, self.batch.records, now.saturating_sub(began));
+        if let Some(oldest) = self.batch.oldest {
+            self.telemetry.latency(self.number, self.ports.clock.wall() - oldest);
+        }
+        self.batch = Batch::default();
+        self.last_commit = now;
+        self.failures = 0;
+    }
+
+    /// Aborts the open transaction and reads its records again.
+    pub(super) fn give_up(&mut self, cause: Cause) -> Result<(), Ended> {
+        let commit = match self.batch.open {
+            true => self.ports.ledger.abort(cause, self.settings.transaction_timeout),
+            // The transaction could not even begin.
+            false => Commit::Indefinite(cause),
+        };
+        self.undo(commit)
+    }
+
+    /// Everything but `Done`.
+    pub(super) fn undo(&mut self, commit: Commit) -> Result<(), Ended> {
+        let (cause, label) = match &commit {
+            Commit::Done => return Ok(()),
+            Commit::Aborted(cause) => (cause, "aborted"),
+            Commit::Indefinite(cause) => (cause, "indefinite"),
+            Commit::Fenced(cause) => (cause, "fenced"),
+        };
+        tracing::warn!(
+            event = "transaction.undone", worker = self.number, outcome = label, cause = cause.label(), error = %cause,
+            records = self.batch.records,
+        );
+        self.telemetry.aborted(self.number, cause);
+        if let Cause::TooLarge { topic, bytes } = cause {
+            let error = EnvironmentError::new(
+                "output_too_large",
+                format!("a record of {bytes} bytes for topic {topic} was refused as too large"),
+                format!("raise max.message.bytes of {topic}, or lower limits.output_bytes and limits.verdict_bytes"),
+            );
+            return Err(Ended::Environment(error));
+        }
+        self.failures = self.failures.saturating_add(1);
+        match &commit {
+            Commit::Fenced(_) => {
+                let now = self.ports.clock.now();
+                self.fenced.retain(|at| now.saturating_sub(*at) < Duration::from_secs(60));
+                self.fenced.push(now);
+                if self.fenced.len() >= FENCED_MAX {
+                    return Err(Ended::Environment(EnvironmentError::new(
+                        "producer_fenced",
+                        format!("another process uses the transactional id of instance {}", self.settings.instance),
+                        "give every instance its own name, or stop the other one",
+                    )));
+                }
+                self.settle_unknown("fenced")?;
+            }
+            Commit::Indefinite(cause) => {
+                let reason = cause.label();
+                self.settle_unknown(reason)?;
+            }
+            _ => self.roll_back()?,
+        }
+        self.batch = Batch::default();
+        self.last_commit = self.ports.clock.now();
+        // An abort that repeats is not helped by haste.
+        let pause = Duration::from_millis(20) * (1 << self.failures.min(6));
+        if self.failures > 1 { self.pause(pause) } else { Ok(()) }
+    }
+
+    /// A new producer settles what the old one left; then the committed offsets say how it went.
+    fn settle_unknown(&mut self, reason: &'static str) -> Result<(), Ended> {
+        let mine: Vec<PartitionId> = self.phases.keys().copied().collect();
+        self.ports.source.stop(&mine).map_err(|e| self.dead(&e))?;
+        let touched: Positions = self
+            .phases
+            .iter()
+            .filter_map(|(at, phase)| match phase {
+                Phase::Live(live) if live.touched => Some((*at, live.next)),
+                _ => None,
+            })
+            .collect();
+        let parts: Vec<PartitionId> = touched.keys().copied().collect();
+        let committed = loop {
+            match self.rebuilt(&parts) {
+                Ok(committed) => break committed,
+                Err(error @ PortError::Fatal(_)) => return Err(self.dead(&error)),
+                Err(PortError::Transient(why)) => {
+                    tracing::warn!(event = "producer.waiting", worker = self.number, error = why);
+                    self.telemetry.alive(self.number, false);
+                    self.pause(Duration::from_millis(500))?;
+                }
+            }
+        };
+        self.telemetry.rebuilt(self.number, reason);
+        let done = touched.iter().all(|(at, next)| committed.get(at).copied().flatten() == Some(*next));
+        tracing::info!(event = "transaction.resolved", worker = self.number, reason, committed = done);
+        let (mut again, mut started) = (Vec::new(), Vec::new());
+        for (&at, phase) in &mut self.phases {
+            let Phase::Live(live) = phase else { continue };
+            if live.touched {
+                let found = committed.get(&at).copied().flatten();
+                live.touched = false;
+                // The embedded broker forgets offsets; what it was given it shows.
+                if done || !self.settings.durable {
+                    self.judge.accept(&mut live.state);
+                    live.committed = live.next;
+                    live.stale = Vec::new();
+                    live.first = false;
+                } else if found == Some(live.committed) && !live.first {
+                    self.judge.rollback(&mut live.state);
+                    live.next = live.committed;
+                } else {
+                    again.push(at);
+                    continue;
+                }
+            }
+            live.at_end = false;
+            started.push((at, live.next));
+        }
+        for (at, next) in started {
+            self.ports.source.start(at, next).map_err(|e| self.dead(&e))?;
+        }
+        for at in again {
+            self.restore(at)?;
+        }
+        Ok(())
+    }
+
+    fn rebuilt(
+        &mut self,
+        parts: &[PartitionId],
+    ) -> Result<std::collections::BTreeMap<PartitionId, Option<i64>>, PortError> {
+        self.ports.ledger.rebuild(ATTEMPT)?;
+        self.ports.source.serve();
+        if parts.is_empty() {
+            return Ok(std::collections::BTreeMap::new());
+        }
+        self.ports.source.committed(parts, ATTEMPT)
+    }
+
+    /// The transaction is certainly aborted: forget what it changed, and read its records again.
+    fn roll_back(&mut self) -> Result<(), Ended> {
+        let (mut again, mut started) = (Vec::new(), Vec::new());
+        for (&at, phase) in &mut self.phases {
+            let Phase::Live(live) = phase else { continue };
+            if !live.touched {
+                continue;
+            }
+            if live.first {
+                again.push(at);
+                continue;
+            }
+            self.judge.rollback(&mut live.state);
+            live.touched = false;
+            live.at_end = false;
+            live.next = live.committed;
+            started.push((at, live.committed));
+        }
+        for (at, next) in started {
+            let moved = self.ports.source.stop(&[at]).and_then(|()| self.ports.source.start(at, next));
+            moved.map_err(|e| self.dead(&e))?;
+        }
+        for at in again {
+            self.restore(at)?;
+        }
+        Ok(())
+    }
+
+    /// Sleeps in small steps, serving the membership; ends early when the process is forced to stop.
+    pub(super) fn pause(&mut self, time: Duration) -> Result<(), Ended> {
+        let until = self.ports.clock.now() + time;
+        loop {
+            if self.stop.forced() {
+                return Err(Ended::Forced);
+            }
+            let left = until.saturating_sub(self.ports.clock.now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            self.ports.clock.sleep(left.min(Duration::from_millis(50)));
+        }
+    }
+}
+
+fn producer_error(why: String) -> Ended {
+    Ended::Environment(EnvironmentError::new(
+        "producer_init",
+        format!("the transactional producer could not start: {why}"),
+        "check that the broker is up, that this principal may Write and Describe the transactional id, and that \
+         the transaction coordinator has its replicas (transaction.state.log.replication.factor)",
+    ))
+}

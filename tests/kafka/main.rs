@@ -1,0 +1,9 @@
+//! Tests against Apache Kafka itself: exactly-once, faults, refusals.
+
+mod embedded;
+mod exactly_once;
+mod instance;
+mod outages;
+mod refusals;
+mod support;
+mod throughput;
