@@ -79,12 +79,12 @@ fn a_streamed_call_gives_one_verdict_and_one_record() {
     let calls = of(&verdicts, "tool_call");
     assert_eq!(calls.len(), 1);
     let verdict = calls[0];
-    assert_eq!(verdict["verdict_id"], "local/check/0/7/tool_call/0");
+    assert_eq!(verdict["verdict_id"], "local/check/0/8/tool_call/0");
     assert_eq!((&verdict["decision"], &verdict["action"]), (&json!("allow"), &json!("allow")));
     assert_eq!(verdict["subject"], json!({"call_id": "toolu_1", "tool": "send_mail", "server": null, "executor": "client"}));
     assert_eq!(verdict["provider"], "anthropic.messages");
     assert_eq!((&verdict["conversation"], &verdict["response_id"]), (&json!("c-91"), &json!("r-1")));
-    assert_eq!(verdict["source"]["offset"], 7);
+    assert_eq!(verdict["source"]["offset"], 8);
     assert!(verdict["policy"]["digest"].as_str().is_some_and(|d| d.starts_with("sha256:") && d.len() == 71));
     assert_eq!(verdict["content_bytes"], 21);
     let records: Vec<&Emission> = all.iter().filter(|e| e.to == To::Redacted).collect();
