@@ -164,3 +164,55 @@ fn compare(name: &str, expected: &Value, judged: &Judged, table: &mut Table) {
         table.beyond += left.len();
     }
 }
+
+/// Every call and request of the recordings that `standard` blocks, by provider, file, subject and rules:
+/// compared with a list in which each is argued. A new block, or one that is gone, is looked at by a person.
+#[test]
+fn every_block_of_recorded_traffic_is_argued() {
+    let Some(corpus) = shared("corpus") else { return };
+    let standard = engine(Profile::Standard);
+    let mut blocks: BTreeMap<String, usize> = BTreeMap::new();
+    let mut actions: BTreeMap<String, usize> = BTreeMap::new();
+    for provider in PROVIDERS {
+        for path in files(&corpus.join("recorded").join(provider)) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            for verdict in verdicts(&judge(&path, &standard).emissions) {
+                let text = |v: &Value| v.as_str().unwrap_or("-").to_owned();
+                let row = format!("{provider} {} {}", text(&verdict["checkpoint"]), text(&verdict["action"]));
+                *actions.entry(row).or_default() += 1;
+                if verdict["action"] != "block" {
+                    continue;
+                }
+                let mut rules: Vec<String> = verdict["findings"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter(|f| f["effect"] == "block")
+                    .map(|f| {
+                        let label = f["evidence"]["label"].as_str().or(f["evidence"]["keyword"].as_str());
+                        format!("{}{}", text(&f["rule"]), label.map_or(String::new(), |l| format!("({l})")))
+                    })
+                    .collect();
+                rules.dedup();
+                let row = format!("{provider}/{name} {} {}", text(&verdict["checkpoint"]), rules.join("+"));
+                *blocks.entry(row).or_default() += 1;
+            }
+        }
+    }
+    for (row, n) in &actions {
+        println!("{row}: {n}");
+    }
+    let argued = include_str!("recorded_blocks.txt");
+    let argued: BTreeMap<String, usize> = argued
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.trim().is_empty())
+        .map(|line| {
+            let (row, why) = line.split_once(" -- ").unwrap_or_else(|| panic!("no argument in {line:?}"));
+            assert!(why.len() > 20, "argue {row:?}");
+            let (n, row) = row.split_once(' ').unwrap_or_else(|| panic!("no count in {line:?}"));
+            (row.to_owned(), n.parse().unwrap_or_else(|_| panic!("no count in {line:?}")))
+        })
+        .collect();
+    let show = |rows: &BTreeMap<String, usize>| rows.iter().map(|(r, n)| format!("{n} {r}")).collect::<Vec<_>>().join("\n");
+    assert!(blocks == argued, "blocked now:\n{}\n\nargued:\n{}", show(&blocks), show(&argued));
+}
