@@ -153,7 +153,13 @@ fn blank<'r>(
         item,
         content,
         parts: Vec::new(),
-        call_id: named(item, "call_id").or_else(|| named(item, "id")),
+        call_id: named(item, "call_id").or_else(|| match type_of(item).as_ref() {
+            // Outputs that a client sends have an id of their own, which names no call; only the oldest of
+            // them, and items that hold call and result in one, are found by it.
+            "local_shell_call_output" => named(item, "id"),
+            _ if shape == ResultShape::Server => named(item, "id"),
+            _ => None,
+        }),
         tool: Name::None,
         server: None,
         failure: Failure::Unsaid,
