@@ -77,7 +77,9 @@ fn result(result: &ResultItem<'_>) -> String {
         option("server", result.server),
         result.failure,
         option("by", result.failure_value),
-        result.error_code.map_or(String::new(), |c| format!(" code={c}")),
+        result
+            .error_code
+            .map_or(String::new(), |c| format!(" code={c}")),
         option("source", result.source),
         option("url", result.url),
         parts.join(", ")
@@ -153,7 +155,11 @@ fn describe(event: &Event<'_>) -> String {
             choice,
         }) => {
             let choice = choice.map_or(String::new(), |c| format!(" choice={c}"));
-            format!("stop client={} provider={}{choice}", fate(*client), fate(*provider))
+            format!(
+                "stop client={} provider={}{choice}",
+                fate(*client),
+                fate(*provider)
+            )
         }
         Event::End => "end".into(),
         Event::Error { reason } => format!("error {}", reason.label()),
@@ -172,10 +178,21 @@ fn describe(event: &Event<'_>) -> String {
 
 fn lines(translated: &Translated<'_>) -> Vec<String> {
     let mut lines: Vec<String> = translated.events.iter().map(describe).collect();
-    lines.extend(translated.response_id.map(|id| format!("# response {}", raw(id))));
-    lines.extend(translated.conversation.map(|id| format!("# conversation {}", raw(id))));
+    lines.extend(
+        translated
+            .response_id
+            .map(|id| format!("# response {}", raw(id))),
+    );
+    lines.extend(
+        translated
+            .conversation
+            .map(|id| format!("# conversation {}", raw(id))),
+    );
     lines.extend(translated.undecodable.map(|(layer, error)| {
-        format!("# undecodable {:?} at {} of {:?}", error.kind, error.at, layer.step)
+        format!(
+            "# undecodable {:?} at {} of {:?}",
+            error.kind, error.at, layer.step
+        )
     }));
     lines
 }
@@ -183,7 +200,11 @@ fn lines(translated: &Translated<'_>) -> Vec<String> {
 /// Decodes one binary record and translates it, as the engine does.
 fn run(attributes: &[(String, String)], data: &str) -> Vec<String> {
     let bump = Bump::new();
-    let fixed = [("ce_id", "1"), ("ce_source", "/t"), ("ce_specversion", "1.0")];
+    let fixed = [
+        ("ce_id", "1"),
+        ("ce_source", "/t"),
+        ("ce_specversion", "1.0"),
+    ];
     let given = attributes.iter().map(|(k, v)| (k.as_str(), v.as_str()));
     let headers: Vec<(&str, Option<&[u8]>)> = fixed
         .into_iter()
@@ -210,7 +231,12 @@ fn run(attributes: &[(String, String)], data: &str) -> Vec<String> {
                 .provider
                 .or_else(|| detect_provider(&bump, &envelope, JsonLimits::default()))
                 .unwrap_or(Provider::Mcp);
-            lines(&translate(&bump, &envelope, provider, JsonLimits::default()))
+            lines(&translate(
+                &bump,
+                &envelope,
+                provider,
+                JsonLimits::default(),
+            ))
         }
         other => vec![format!("{other:?}")],
     }
@@ -249,14 +275,23 @@ fn golden() {
         let found: Vec<String> = match mode {
             "raw" => run(&attributes, data),
             "none" => run(&attributes, ""),
-            _ => data.split_terminator('\n').flat_map(|line| run(&attributes, line)).collect(),
+            _ => data
+                .split_terminator('\n')
+                .flat_map(|line| run(&attributes, line))
+                .collect(),
         };
-        let found = found.iter().map(|line| format!("{line}\n")).collect::<String>();
+        let found = found
+            .iter()
+            .map(|line| format!("{line}\n"))
+            .collect::<String>();
         if update {
             let kept = &text[..text.len() - expected.len()];
             std::fs::write(path, format!("{kept}{found}")).unwrap();
         } else if found != expected {
-            wrong.push(format!("{}\nfound:\n{found}expected:\n{expected}", path.display()));
+            wrong.push(format!(
+                "{}\nfound:\n{found}expected:\n{expected}",
+                path.display()
+            ));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -328,7 +363,9 @@ fn recorded_traffic_is_understood() {
                         } => (*value, *kind),
                         _ => continue,
                     };
-                    let label = ["type", "object"].into_iter().find_map(|key| value.get(key));
+                    let label = ["type", "object"]
+                        .into_iter()
+                        .find_map(|key| value.get(key));
                     let label = label.and_then(|label| label.str()).unwrap_or_default();
                     let key = (provider.name().to_owned(), kind, label.into_owned());
                     *opaque.entry(key).or_default() += 1;

@@ -131,7 +131,8 @@ pub fn translate<'r>(
 /// page need not be JSON.
 fn failed(out: &mut Translated<'_>) {
     out.undecodable = None;
-    out.events.retain(|event| !matches!(event, Event::Opaque { .. }));
+    out.events
+        .retain(|event| !matches!(event, Event::Opaque { .. }));
     let told = |event: &Event<'_>| matches!(event, Event::Error { .. });
     if !out.events.iter().any(told) {
         let reason = CutReason::Failed;
@@ -177,7 +178,10 @@ fn for_each_event<'r>(
     if matches!(start, Some(b'{' | b'[' | b'"')) {
         return match json::parse(bump, data, limits) {
             Ok(value) if value.kind() == Kind::Array => {
-                value.items().filter(|item| !item.is("[DONE]")).for_each(each);
+                value
+                    .items()
+                    .filter(|item| !item.is("[DONE]"))
+                    .for_each(each);
                 None
             }
             Ok(value) => {
@@ -237,7 +241,9 @@ pub(crate) fn named<'r>(value: Value<'r>, name: &str) -> Option<Value<'r>> {
 
 /// A member that is a string.
 pub(crate) fn string<'r>(value: Value<'r>, name: &str) -> Option<Value<'r>> {
-    value.get(name).filter(|member| member.kind() == Kind::String)
+    value
+        .get(name)
+        .filter(|member| member.kind() == Kind::String)
 }
 
 /// The value of `type`, empty where there is none. Borrows, since no known type needs an escape.

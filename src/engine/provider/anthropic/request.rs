@@ -2,9 +2,7 @@
 
 use super::super::{Translated, member, named, opaque, type_of};
 use super::{call, content, is_server_result};
-use crate::engine::event::{
-    Event, Name, ResultItem, ResultShape, Slot, ToolDef, ToolFamily, Turn,
-};
+use crate::engine::event::{Event, Name, ResultItem, ResultShape, Slot, ToolDef, ToolFamily, Turn};
 use crate::engine::json::{Kind, Value};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -100,7 +98,10 @@ fn turn<'r>(kind: &str, block: Value<'r>, role: Role, slot: Slot) -> Turn<'r> {
     }
     if is_server_result(kind, block) {
         let call_id = named(block, "tool_use_id");
-        return Turn::ServerResult { item: block, call_id };
+        return Turn::ServerResult {
+            item: block,
+            call_id,
+        };
     }
     match (role, kind) {
         (_, "text")
@@ -144,7 +145,10 @@ fn addition<'r>(body: Value<'r>, block: Value<'r>, out: &mut Translated<'r>) {
     };
     let name = named(tool, "name").or_else(|| named(tool, "tool_name"));
     let name_text = name.and_then(|name| name.str());
-    let own = body.get("tools").into_iter().flat_map(|tools| tools.items());
+    let own = body
+        .get("tools")
+        .into_iter()
+        .flat_map(|tools| tools.items());
     let referred = match (&*type_of(tool), name_text) {
         ("tool_reference", Some(text)) => own
             .filter_map(|tool| definition(tool, true))

@@ -143,11 +143,7 @@ pub(super) fn of_request<'r>(kind: &str, item: Value<'r>) -> Option<ResultItem<'
     })
 }
 
-fn blank<'r>(
-    shape: ResultShape,
-    item: Value<'r>,
-    content: Option<Value<'r>>,
-) -> ResultItem<'r> {
+fn blank<'r>(shape: ResultShape, item: Value<'r>, content: Option<Value<'r>>) -> ResultItem<'r> {
     ResultItem {
         shape,
         item,
@@ -271,9 +267,13 @@ fn error_parts(error: Value<'_>) -> Vec<Part<'_>> {
 
 fn error_code(error: Value<'_>) -> Option<&'static str> {
     let kind = type_of(error);
-    ["http_error", "mcp_protocol_error", "mcp_tool_execution_error"]
-        .into_iter()
-        .find(|known| kind == *known)
+    [
+        "http_error",
+        "mcp_protocol_error",
+        "mcp_tool_execution_error",
+    ]
+    .into_iter()
+    .find(|known| kind == *known)
 }
 
 fn logs(output: Value<'_>) -> Part<'_> {
@@ -299,7 +299,12 @@ fn search(action: Value<'_>) -> Vec<Part<'_>> {
         .collect();
     parts.extend(texts(action.get("queries")));
     for source in action.get("sources").into_iter().flat_map(|s| s.items()) {
-        parts.extend(["url", "title"].into_iter().filter_map(|name| string(source, name)).map(Part::Text));
+        parts.extend(
+            ["url", "title"]
+                .into_iter()
+                .filter_map(|name| string(source, name))
+                .map(Part::Text),
+        );
     }
     parts
 }
@@ -307,7 +312,12 @@ fn search(action: Value<'_>) -> Vec<Part<'_>> {
 fn file_search(item: Value<'_>) -> Vec<Part<'_>> {
     let mut parts: Vec<Part<'_>> = texts(item.get("queries")).collect();
     for result in item.get("results").into_iter().flat_map(|r| r.items()) {
-        parts.extend(["filename", "text"].into_iter().filter_map(|name| string(result, name)).map(Part::Text));
+        parts.extend(
+            ["filename", "text"]
+                .into_iter()
+                .filter_map(|name| string(result, name))
+                .map(Part::Text),
+        );
     }
     parts
 }
