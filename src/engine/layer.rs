@@ -12,7 +12,7 @@
 //! again in the rare case that a range must be mapped.
 //!
 //! Invariants: a layer's bytes are what its codec makes of its source; layers form a tree under one root;
-//! [`splice`] changes no byte outside the lowered edits, and what it cannot lower exactly it refuses.
+//! [`splice()`] changes no byte outside the lowered edits, and what it cannot lower exactly it refuses.
 //!
 //! Left out: a layer for compressed bytes (none of the wire formats carries them), and merging edits that
 //! overlap (which of two policies is right cannot be told from the bytes).
@@ -104,6 +104,16 @@ impl<'r> Layer<'r> {
             source: None,
             codec: Codec::Slice,
             step: Step::Hidden,
+        })
+    }
+    /// A text assembled from decoded fragments: an outermost layer too. Like the strings it was made of it
+    /// may hold lone surrogates in three bytes, and JSON in it is scanned with them allowed.
+    pub fn assembled(bump: &'r Bump, bytes: &'r [u8], step: Step) -> &'r Layer<'r> {
+        bump.alloc(Layer {
+            bytes,
+            source: None,
+            codec: Codec::JsonString,
+            step,
         })
     }
     /// The whole of this layer.

@@ -103,7 +103,7 @@ struct Group<'r> {
     changes: Vec<Change>,
 }
 
-/// See [`super::splice`].
+/// See [`super::splice()`].
 pub(super) fn splice<'r>(root: &'r Layer<'r>, edits: &[Edit<'r>]) -> Result<Vec<u8>, NotExact> {
     let mut groups: BTreeMap<(usize, Place), Group<'r>> = BTreeMap::new();
     for Edit { span, with } in edits {
@@ -193,7 +193,7 @@ fn decode(codec: Codec, text: &[u8]) -> Option<Cow<'_, [u8]>> {
     }
 }
 
-/// See [`super::map_range`].
+/// See [`super::map_range()`].
 pub(super) fn map_range<'r>(span: Span<'r>, root: &'r Layer<'r>) -> Option<(usize, usize)> {
     let mut layer = span.layer;
     let (mut start, mut end) = (span.start as usize, span.end as usize);

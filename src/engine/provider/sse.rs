@@ -29,8 +29,8 @@ pub struct SseEvent<'r> {
 
 /// The events of a stream, in order.
 ///
-/// An event takes about twelve times the arena that its shortest form takes of the record (`data\n\n`):
-/// take no more events than the record's limit allows.
+/// An event takes 48 bytes of the arena, eight times its shortest form (`data\n\n`); a caller that bounds
+/// events takes no more than it wants.
 pub fn events<'r>(bump: &'r Bump, layer: &'r Layer<'r>) -> Events<'r> {
     let start = if layer.bytes.starts_with(b"\xEF\xBB\xBF") {
         3
