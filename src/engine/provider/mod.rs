@@ -177,17 +177,8 @@ fn for_each_event<'r>(
     }
     if matches!(start, Some(b'{' | b'[' | b'"')) {
         return match json::parse(bump, data, limits) {
-            Ok(value) if value.kind() == Kind::Array => {
-                value
-                    .items()
-                    .filter(|item| !item.is("[DONE]"))
-                    .for_each(each);
-                None
-            }
             Ok(value) => {
-                if !value.is("[DONE]") {
-                    each(value);
-                }
+                deliver(value, each);
                 None
             }
             Err(error) => Some((data, error)),
@@ -200,13 +191,21 @@ fn for_each_event<'r>(
             continue;
         }
         match json::parse(bump, event.data, limits) {
-            Ok(value) => each(value),
+            Ok(value) => deliver(value, each),
             Err(error) => return Some((event.data, error)),
         }
     }
     let kind = JsonErrorKind::Syntax;
     (!any && !event_stream(content_type) && !only_fields(data.bytes))
         .then_some((data, JsonError { at: 0, kind }))
+}
+
+fn deliver<'r>(value: Value<'r>, each: &mut dyn FnMut(Value<'r>)) {
+    let event = |value: &Value<'r>| !value.is("[DONE]");
+    match value.kind() {
+        Kind::Array => value.items().filter(event).for_each(each),
+        _ => Some(value).filter(event).into_iter().for_each(each),
+    }
 }
 
 fn done_marker(bytes: &[u8]) -> bool {
