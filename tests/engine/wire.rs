@@ -9,6 +9,8 @@ use sluicegate::engine::wire::{
 use sluicegate::engine::{Input, Limits};
 
 type Headers<'a> = [(&'a str, Option<&'a [u8]>)];
+/// A header changed, the value, and what comes of it.
+type Case<'a> = ((&'a str, Option<&'a [u8]>), Option<&'a [u8]>, &'a str);
 
 const STRUCTURED: &Headers<'static> = &[(
     "content-type",
@@ -89,7 +91,7 @@ fn binary_mode() {
     let data = Some(&b"{}"[..]);
     let long = vec![b'x'; 1025];
     let none = ("other", Some(&b"x"[..]));
-    let cases: &[((&str, Option<&[u8]>), Option<&[u8]>, &str)] = &[
+    let cases: &[Case<'_>] = &[
         (none, data, "Binary ModelChunk /h/7 {}"),
         (
             none,
