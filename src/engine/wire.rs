@@ -274,7 +274,10 @@ fn mode(input: &Input<'_>, content_type: Option<&str>) -> Result<Mode, Reject> {
             false => Err(Reject::UnsupportedContentType),
         };
     }
-    let binary = input.headers.iter().any(|(name, _)| starts_with(name, "ce_"));
+    let binary = input
+        .headers
+        .iter()
+        .any(|(name, _)| starts_with(name, "ce_"));
     Ok(if binary { Mode::Binary } else { Mode::Bare })
 }
 
@@ -357,7 +360,9 @@ fn structured<'r>(
     let data = match (data, base64) {
         (Some(_), Some(_)) => return Err(Reject::BadAttribute),
         (None, None) => None,
-        (Some(value), None) if value.kind() == Kind::String && !json_type(envelope.content_type) => {
+        (Some(value), None)
+            if value.kind() == Kind::String && !json_type(envelope.content_type) =>
+        {
             // The scanner has accepted the literal, so this cannot fail.
             let layer = Layer::json_string(bump, value.span(), Step::Data);
             Some(layer.map_err(|_: LayerError| Reject::InvalidJson)?)
@@ -403,4 +408,3 @@ fn finish(envelope: Envelope<'_>) -> Result<Decoded<'_>, Reject> {
     }
     Ok(Decoded::Event(envelope))
 }
-

@@ -1,15 +1,12 @@
 //! Conformance over recorded traffic: every call that the recordings state is assembled with equal
 //! arguments, and none that is not final is allowed.
 
-#[path = "support.rs"]
-mod support;
-
 use serde_json::Value;
 use sluicegate::engine::policy::Profile;
 use sluicegate::engine::{Emission, Outcome, To};
 use std::collections::BTreeMap;
 use std::path::Path;
-use support::{Partition, body, engine, files, header, lines, shared, verdicts};
+use crate::support::{Partition, body, engine, files, header, lines, shared, verdicts};
 
 const PROVIDERS: [&str; 2] = ["anthropic.messages", "openai.responses"];
 

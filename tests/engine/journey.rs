@@ -1,13 +1,10 @@
 //! Whole steps: records in, verdicts, copies and dead letters out, by the contract.
 
-#[path = "support.rs"]
-mod support;
-
 use serde_json::{Value, json};
 use sluicegate::engine::policy::Profile;
 use sluicegate::engine::wire::Reject;
 use sluicegate::engine::{Emission, Engine, Limits, OnBlock, Out, Outcome, TickSource, To};
-use support::{Partition, body, engine, header, settings, verdicts};
+use crate::support::{Partition, body, engine, header, settings, verdicts};
 
 const CHUNK: &str = "io.sluicegate.model.chunk.v1";
 const REQUEST: &str = "io.sluicegate.model.request.v1";

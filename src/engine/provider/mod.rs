@@ -127,7 +127,8 @@ pub fn translate<'r>(
 /// page need not be JSON.
 fn failed(out: &mut Translated<'_>) {
     out.undecodable = None;
-    out.events.retain(|event| !matches!(event, Event::Opaque { .. }));
+    out.events
+        .retain(|event| !matches!(event, Event::Opaque { .. }));
     let told = |event: &Event<'_>| matches!(event, Event::Error { .. });
     if !out.events.iter().any(told) {
         let reason = CutReason::Failed;
@@ -172,14 +173,8 @@ fn for_each_event<'r>(
     }
     if matches!(start, Some(b'{' | b'[' | b'"')) {
         return match json::parse(bump, data, limits) {
-            Ok(value) if value.kind() == Kind::Array => {
-                value.items().filter(|item| !item.is("[DONE]")).for_each(each);
-                None
-            }
             Ok(value) => {
-                if !value.is("[DONE]") {
-                    each(value);
-                }
+                deliver(value, each);
                 None
             }
             Err(error) => Some((data, error)),
@@ -192,13 +187,21 @@ fn for_each_event<'r>(
             continue;
         }
         match json::parse(bump, event.data, limits) {
-            Ok(value) => each(value),
+            Ok(value) => deliver(value, each),
             Err(error) => return Some((event.data, error)),
         }
     }
     let kind = JsonErrorKind::Syntax;
     (!any && !event_stream(content_type) && !only_fields(data.bytes))
         .then_some((data, JsonError { at: 0, kind }))
+}
+
+fn deliver<'r>(value: Value<'r>, each: &mut dyn FnMut(Value<'r>)) {
+    let event = |value: &Value<'r>| !value.is("[DONE]");
+    match value.kind() {
+        Kind::Array => value.items().filter(event).for_each(each),
+        _ => Some(value).filter(event).into_iter().for_each(each),
+    }
 }
 
 fn done_marker(bytes: &[u8]) -> bool {
@@ -233,7 +236,9 @@ pub(crate) fn named<'r>(value: Value<'r>, name: &str) -> Option<Value<'r>> {
 
 /// A member that is a string.
 pub(crate) fn string<'r>(value: Value<'r>, name: &str) -> Option<Value<'r>> {
-    value.get(name).filter(|member| member.kind() == Kind::String)
+    value
+        .get(name)
+        .filter(|member| member.kind() == Kind::String)
 }
 
 /// The value of `type`, empty where there is none. Borrows, since no known type needs an escape.

@@ -98,7 +98,12 @@ fn add<'r>(value: Value<'r>, parts: &mut Vec<Part<'r>>) {
             return parts.push(Part::Opaque { value, kind });
         }
     };
-    parts.extend(texts.iter().filter_map(|name| string(value, name)).map(Part::Text));
+    parts.extend(
+        texts
+            .iter()
+            .filter_map(|name| string(value, name))
+            .map(Part::Text),
+    );
     if let Some(value) = string(value, encrypted) {
         let kind = "encrypted";
         parts.push(Part::Opaque { value, kind });

@@ -82,9 +82,12 @@ pub(super) fn call<'r>(kind: &str, item: Value<'r>, slot: Slot) -> Option<CallFa
     let (name, executor, form, args) = match kind {
         "function_call" => (named_call(), Executor::Client, JsonText, text("arguments")),
         "custom_tool_call" => (named_call(), Executor::Client, FreeText, text("input")),
-        "mcp_call" | "mcp_approval_request" => {
-            (named_call(), Executor::Provider, JsonText, text("arguments"))
-        }
+        "mcp_call" | "mcp_approval_request" => (
+            named_call(),
+            Executor::Provider,
+            JsonText,
+            text("arguments"),
+        ),
         "code_interpreter_call" => {
             let name = Name::Implied("code_interpreter");
             (name, Executor::Provider, FreeText, text("code"))
@@ -96,7 +99,12 @@ pub(super) fn call<'r>(kind: &str, item: Value<'r>, slot: Slot) -> Option<CallFa
         "shell_call" => {
             let environment = item.get("environment").map(type_of).unwrap_or_default();
             let executor = server(environment.starts_with("container"));
-            (Name::Implied("shell"), executor, JsonValue, object("action"))
+            (
+                Name::Implied("shell"),
+                executor,
+                JsonValue,
+                object("action"),
+            )
         }
         "local_shell_call" => {
             let name = Name::Implied("local_shell");
@@ -115,7 +123,12 @@ pub(super) fn call<'r>(kind: &str, item: Value<'r>, slot: Slot) -> Option<CallFa
         }
         "tool_search_call" => {
             let executor = server(item.get("execution").is_some_and(|e| e.is("server")));
-            (Name::Implied("tool_search"), executor, JsonValue, text("arguments"))
+            (
+                Name::Implied("tool_search"),
+                executor,
+                JsonValue,
+                text("arguments"),
+            )
         }
         _ => return None,
     };

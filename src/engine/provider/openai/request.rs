@@ -51,7 +51,10 @@ pub(in crate::engine::provider) fn request<'r>(
             push(group, turn, out);
         }
         let kind = type_of(item);
-        if matches!(&*kind, "mcp_list_tools" | "tool_search_output" | "additional_tools") {
+        if matches!(
+            &*kind,
+            "mcp_list_tools" | "tool_search_output" | "additional_tools"
+        ) {
             items::late_tools(item, out);
         }
     }
@@ -85,7 +88,10 @@ fn turns<'r>(item: Value<'r>, slot: Slot) -> ([Option<Turn<'r>>; 2], Option<Side
             Some("system" | "developer") => ([Some(Turn::System(item)), None], None),
             _ => strange(item, "message"),
         },
-        "reasoning" | "compaction" | "web_search_call" | "file_search_call"
+        "reasoning"
+        | "compaction"
+        | "web_search_call"
+        | "file_search_call"
         | "image_generation_call" => model(Turn::Model(item)),
         "mcp_list_tools" | "additional_tools" => ([None, None], None),
         "item_reference" => strange(item, "reference"),

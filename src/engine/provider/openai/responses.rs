@@ -198,8 +198,12 @@ fn error(reason: CutReason, out: &mut Translated<'_>) {
 
 /// A response object, or an error body.
 fn whole<'r>(body: Value<'r>, out: &mut Translated<'r>) {
-    let output = body.get("output").filter(|output| output.kind() == Kind::Array);
-    let is_response = body.get("object").is_some_and(|object| object.is("response"));
+    let output = body
+        .get("output")
+        .filter(|output| output.kind() == Kind::Array);
+    let is_response = body
+        .get("object")
+        .is_some_and(|object| object.is("response"));
     let failed = member(body, "error").is_some();
     if !is_response && output.is_none() {
         return match failed {

@@ -143,17 +143,19 @@ pub(super) fn of_request<'r>(kind: &str, item: Value<'r>) -> Option<ResultItem<'
     })
 }
 
-fn blank<'r>(
-    shape: ResultShape,
-    item: Value<'r>,
-    content: Option<Value<'r>>,
-) -> ResultItem<'r> {
+fn blank<'r>(shape: ResultShape, item: Value<'r>, content: Option<Value<'r>>) -> ResultItem<'r> {
     ResultItem {
         shape,
         item,
         content,
         parts: Vec::new(),
-        call_id: named(item, "call_id").or_else(|| named(item, "id")),
+        call_id: named(item, "call_id").or_else(|| match type_of(item).as_ref() {
+            // Outputs that a client sends have an id of their own, which names no call; only the oldest of
+            // them, and items that hold call and result in one, are found by it.
+            "local_shell_call_output" => named(item, "id"),
+            _ if shape == ResultShape::Server => named(item, "id"),
+            _ => None,
+        }),
         tool: Name::None,
         server: None,
         failure: Failure::Unsaid,
@@ -265,9 +267,13 @@ fn error_parts(error: Value<'_>) -> Vec<Part<'_>> {
 
 fn error_code(error: Value<'_>) -> Option<&'static str> {
     let kind = type_of(error);
-    ["http_error", "mcp_protocol_error", "mcp_tool_execution_error"]
-        .into_iter()
-        .find(|known| kind == *known)
+    [
+        "http_error",
+        "mcp_protocol_error",
+        "mcp_tool_execution_error",
+    ]
+    .into_iter()
+    .find(|known| kind == *known)
 }
 
 fn logs(output: Value<'_>) -> Part<'_> {
@@ -293,7 +299,12 @@ fn search(action: Value<'_>) -> Vec<Part<'_>> {
         .collect();
     parts.extend(texts(action.get("queries")));
     for source in action.get("sources").into_iter().flat_map(|s| s.items()) {
-        parts.extend(["url", "title"].into_iter().filter_map(|name| string(source, name)).map(Part::Text));
+        parts.extend(
+            ["url", "title"]
+                .into_iter()
+                .filter_map(|name| string(source, name))
+                .map(Part::Text),
+        );
     }
     parts
 }
@@ -301,7 +312,12 @@ fn search(action: Value<'_>) -> Vec<Part<'_>> {
 fn file_search(item: Value<'_>) -> Vec<Part<'_>> {
     let mut parts: Vec<Part<'_>> = texts(item.get("queries")).collect();
     for result in item.get("results").into_iter().flat_map(|r| r.items()) {
-        parts.extend(["filename", "text"].into_iter().filter_map(|name| string(result, name)).map(Part::Text));
+        parts.extend(
+            ["filename", "text"]
+                .into_iter()
+                .filter_map(|name| string(result, name))
+                .map(Part::Text),
+        );
     }
     parts
 }
