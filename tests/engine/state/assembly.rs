@@ -97,13 +97,7 @@ fn equal_restatements_are_no_conflict() {
 
 #[test]
 fn two_different_restatements_conflict() {
-    let script = [
-        OPEN,
-        r#"["restate",0,{"text":"1"}]"#,
-        r#"["item",0,{"id":"a","name":"f","text":"2"}]"#,
-        STOP,
-        END,
-    ];
+    let script = [OPEN, r#"["restate",0,{"text":"1"}]"#, r#"["item",0,{"id":"a","name":"f","text":"2"}]"#, STOP, END];
     check(&script, &["a f final 2 !conflict"]);
 }
 
@@ -329,9 +323,18 @@ fn previews_are_not_the_arguments() {
 /// 14, §4.2: a slice may end inside a surrogate pair.
 #[test]
 fn halves_of_a_surrogate_pair_are_joined() {
-    let script = [OPEN, r#"["append",0,"\"\ud83d"]"#, r#"["append",0,""]"#, r#"["append",0,"\ude00\""]"#, CLOSE, STOP, END];
+    let script =
+        [OPEN, r#"["append",0,"\"\ud83d"]"#, r#"["append",0,""]"#, r#"["append",0,"\ude00\""]"#, CLOSE, STOP, END];
     check(&script, &["a f final \"\u{1F600}\""]);
-    let restated = [OPEN, r#"["append",0,"\ud83d"]"#, r#"["append",0,"\ude00"]"#, r#"["restate",0,{"text":"😀"}]"#, CLOSE, STOP, END];
+    let restated = [
+        OPEN,
+        r#"["append",0,"\ud83d"]"#,
+        r#"["append",0,"\ude00"]"#,
+        r#"["restate",0,{"text":"😀"}]"#,
+        CLOSE,
+        STOP,
+        END,
+    ];
     check(&restated, &["a f final \u{1F600}"]);
 }
 

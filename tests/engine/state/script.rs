@@ -116,11 +116,9 @@ pub fn event<'r>(line: Value<'r>) -> Event<'r> {
     match word(at(0)).as_str() {
         "begin" => Event::Begin { id: at(1), again: word(at(2)) == "again" },
         "open" => Event::Open(facts(nth(1), nth(2))),
-        "append" => Event::Append {
-            slot: slot(nth(1)),
-            text: nth(2),
-            part: at(3).and_then(|v| v.u64()).unwrap_or(0) as u32,
-        },
+        "append" => {
+            Event::Append { slot: slot(nth(1)), text: nth(2), part: at(3).and_then(|v| v.u64()).unwrap_or(0) as u32 }
+        }
         "restate" => Event::Restate { slot: slot(nth(1)), args: args(nth(2)) },
         "close" => Event::Close { slot: slot(nth(1)), status: status(&word(at(2))) },
         kind @ ("item" | "listed") => {
