@@ -8,5 +8,6 @@ mod json;
 mod layer;
 mod providers;
 mod recorded;
+mod state;
 mod support;
 mod wire;
