@@ -459,7 +459,7 @@ fn judge_start(conversation: &Conversation, call: Option<&Call>, digest: Option<
 fn starts_against_calls() {
     let seen = a_conversation(Vec::new());
     let with_status = |status| Call { status, sha256: Some([0xAB; 32]), ..a_call("t") };
-    let say = |status, digest| judge_start(&seen, Some(&with_status(status)), digest).findings;
+    let say = |status, digest: Option<&str>| judge_start(&seen, Some(&with_status(status)), digest).findings;
     let digest = "aB".repeat(32);
     assert_eq!(say(CallStatus::Final, None), Vec::<String>::new());
     assert_eq!(say(CallStatus::Final, Some(&digest)), Vec::<String>::new());
@@ -543,7 +543,7 @@ fn names(findings: &[String]) -> Vec<&str> {
 fn host_results_are_wrapped() {
     let policies = standard();
     let wrapped = |record: &str| judge_result(&policies, record, ResultShape::Host);
-    let at = "2026-09-21T13:33:20Z";
+    let at = "2026-09-21T14:13:20Z";
     let cases = [
         (
             r#"{"tool":"read","source":"file:///a","url":"https://e.x/\u0061","content":"t\u00e9xt"}"#,

@@ -132,3 +132,19 @@ fn the_cache_is_bounded_and_keeps_what_is_used() {
     }
     assert_eq!(cache.len(), 512);
 }
+
+/// The deepest recursion that the bounds allow: every level of the instance goes through every level of the
+/// schema that looks at one value. It must fit the stack of an ordinary thread.
+#[test]
+fn the_deepest_recursion_fits_the_stack() {
+    let mut node = json!({"properties": {"a": {"$ref": "#/$defs/node"}}, "items": {"$ref": "#/$defs/node"}});
+    for _ in 0..20 {
+        node = json!({ "allOf": [node] });
+    }
+    let schema = json!({"$defs": {"node": node}, "$ref": "#/$defs/node"});
+    let mut instance = json!(1);
+    for _ in 0..127 {
+        instance = json!({ "a": instance });
+    }
+    assert_eq!(violations(&schema, &instance), []);
+}
