@@ -39,5 +39,9 @@ impl Embedded {
 }
 
 fn error(error: &rdkafka::error::KafkaError) -> EnvironmentError {
-    EnvironmentError::new("embedded_broker", format!("the embedded broker failed: {error}"), "try again; it needs loopback")
+    EnvironmentError::new(
+        "embedded_broker",
+        format!("the embedded broker failed: {error}"),
+        "try again; it needs loopback",
+    )
 }

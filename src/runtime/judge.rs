@@ -3,8 +3,8 @@
 //! The worker is generic over [`Judge`] so that its own tests can run a judge whose right answer is
 //! plain arithmetic. [`Engine`] is the one that the service runs.
 
-pub use crate::engine::{Emission, Engine, Input, Observation, Out, Outcome, Remaining, TickSource, To};
 use crate::engine::state::{PartitionState, StateError};
+pub use crate::engine::{Emission, Engine, Input, Observation, Out, Outcome, Remaining, TickSource, To};
 
 /// A judge keeps one state a partition. A transaction on a state is `begin`, any number of `step` and `tick`,
 /// then `writes` and `accept`, or `rollback`, which leaves the state as it was at `begin`.

@@ -115,7 +115,10 @@ pub enum Cause {
     /// The group's generation moved on: the partitions may be somebody else's by now.
     Generation(String),
     /// A record is larger than its topic allows; trying again gives the same.
-    TooLarge { topic: String, bytes: usize },
+    TooLarge {
+        topic: String,
+        bytes: usize,
+    },
     Timeout(String),
     Transport(String),
     Other(String),

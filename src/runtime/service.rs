@@ -41,8 +41,12 @@ pub fn run_checked<J: Judge>(
 ) -> Result<Ended, EnvironmentError> {
     let settings = Arc::new(settings);
     tracing::info!(
-        event = "service.starting", cluster = cluster.id, brokers = cluster.brokers, workers = settings.workers,
-        group = settings.group, instance = settings.instance,
+        event = "service.starting",
+        cluster = cluster.id,
+        brokers = cluster.brokers,
+        workers = settings.workers,
+        group = settings.group,
+        instance = settings.instance,
     );
     let restorer = Restorer::start(&settings, &judge)?;
     let (report, reports) = channel();

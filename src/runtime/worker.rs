@@ -23,7 +23,9 @@ use std::time::Duration;
 
 use super::environment::EnvironmentError;
 use super::judge::{Input, Judge, Out, Outcome, Remaining, TickSource};
-use super::port::{Cause, Clock, Commit, Inbound, Ledger, PartitionId, PortError, Publish, Record, Restore, Source, Target};
+use super::port::{
+    Cause, Clock, Commit, Inbound, Ledger, PartitionId, PortError, Publish, Record, Restore, Source, Target,
+};
 use super::restore::{FORMAT, POSITION_KEY, Position};
 pub use super::settings::Settings;
 
@@ -124,10 +126,15 @@ struct Live<S> {
 }
 
 enum Phase<S> {
-    Restoring { ticket: u64, since: Duration },
+    Restoring {
+        ticket: u64,
+        since: Duration,
+    },
     Live(Box<Live<S>>),
     /// `seen`: since when the output topics are wide enough.
-    Parked { seen: Option<Duration> },
+    Parked {
+        seen: Option<Duration>,
+    },
 }
 
 /// The open transaction.
@@ -354,8 +361,8 @@ where
             }
             live.touched = true;
             telemetry.ticked(at, out);
-            let emitted = open(&mut ports.ledger, &ports.clock, batch)
-                .and_then(|()| emit(&mut ports.ledger, batch, at, out));
+            let emitted =
+                open(&mut ports.ledger, &ports.clock, batch).and_then(|()| emit(&mut ports.ledger, batch, at, out));
             if let Err(cause) = emitted {
                 batch.failed = Some(cause);
                 break;

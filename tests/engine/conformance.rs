@@ -1,15 +1,12 @@
 //! Conformance over recorded traffic: every call that the recordings state is assembled with equal
 //! arguments, and none that is not final is allowed.
 
-#[path = "support.rs"]
-mod support;
-
+use crate::support::{Partition, body, engine, files, header, lines, shared, verdicts};
 use serde_json::Value;
 use sluicegate::engine::policy::Profile;
 use sluicegate::engine::{Emission, Outcome, To};
 use std::collections::BTreeMap;
 use std::path::Path;
-use support::{Partition, body, engine, files, header, lines, shared, verdicts};
 
 const PROVIDERS: [&str; 2] = ["anthropic.messages", "openai.responses"];
 
@@ -138,11 +135,16 @@ fn compare(name: &str, expected: &Value, judged: &Judged, table: &mut Table) {
                     continue;
                 };
                 let (verdict_id, record) = left.remove(found);
-                let own: Vec<&Value> = verdicts.iter().filter(|v| v["verdict_id"].as_str() == Some(verdict_id)).collect();
+                let own: Vec<&Value> =
+                    verdicts.iter().filter(|v| v["verdict_id"].as_str() == Some(verdict_id)).collect();
                 let one = matches!(own[..], [v] if v["action"] == "allow" && v["checkpoint"] == "tool_call");
                 let twice = verdicts
                     .iter()
-                    .filter(|v| of_response(v) && v["subject"]["call_id"] == record["call_id"] && same_id(call, &record["call_id"]))
+                    .filter(|v| {
+                        of_response(v)
+                            && v["subject"]["call_id"] == record["call_id"]
+                            && same_id(call, &record["call_id"])
+                    })
                     .count();
                 let scrubbed = call["call_id"].as_str().is_none_or(|id| id.contains("_REDACTED"));
                 if !one || (twice != 1 && !scrubbed) {
@@ -153,9 +155,9 @@ fn compare(name: &str, expected: &Value, judged: &Judged, table: &mut Table) {
             } else {
                 table.not_final += 1;
                 let allowed = found.is_some()
-                    || verdicts.iter().any(|v| {
-                        of_response(v) && same_id(call, &v["subject"]["call_id"]) && v["action"] == "allow"
-                    });
+                    || verdicts
+                        .iter()
+                        .any(|v| of_response(v) && same_id(call, &v["subject"]["call_id"]) && v["action"] == "allow");
                 if allowed {
                     table.differences.push(format!("{place}: allowed though not final"));
                 }
@@ -163,4 +165,57 @@ fn compare(name: &str, expected: &Value, judged: &Judged, table: &mut Table) {
         }
         table.beyond += left.len();
     }
+}
+
+/// Every call and request of the recordings that `standard` blocks, by provider, file, subject and rules:
+/// compared with a list in which each is argued. A new block, or one that is gone, is looked at by a person.
+#[test]
+fn every_block_of_recorded_traffic_is_argued() {
+    let Some(corpus) = shared("corpus") else { return };
+    let standard = engine(Profile::Standard);
+    let mut blocks: BTreeMap<String, usize> = BTreeMap::new();
+    let mut actions: BTreeMap<String, usize> = BTreeMap::new();
+    for provider in PROVIDERS {
+        for path in files(&corpus.join("recorded").join(provider)) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            for verdict in verdicts(&judge(&path, &standard).emissions) {
+                let text = |v: &Value| v.as_str().unwrap_or("-").to_owned();
+                let row = format!("{provider} {} {}", text(&verdict["checkpoint"]), text(&verdict["action"]));
+                *actions.entry(row).or_default() += 1;
+                if verdict["action"] != "block" {
+                    continue;
+                }
+                let mut rules: Vec<String> = verdict["findings"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter(|f| f["effect"] == "block")
+                    .map(|f| {
+                        let label = f["evidence"]["label"].as_str().or(f["evidence"]["keyword"].as_str());
+                        format!("{}{}", text(&f["rule"]), label.map_or(String::new(), |l| format!("({l})")))
+                    })
+                    .collect();
+                rules.dedup();
+                let row = format!("{provider}/{name} {} {}", text(&verdict["checkpoint"]), rules.join("+"));
+                *blocks.entry(row).or_default() += 1;
+            }
+        }
+    }
+    for (row, n) in &actions {
+        println!("{row}: {n}");
+    }
+    let argued = include_str!("recorded_blocks.txt");
+    let argued: BTreeMap<String, usize> = argued
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.trim().is_empty())
+        .map(|line| {
+            let (row, why) = line.split_once(" -- ").unwrap_or_else(|| panic!("no argument in {line:?}"));
+            assert!(why.len() > 20, "argue {row:?}");
+            let (n, row) = row.split_once(' ').unwrap_or_else(|| panic!("no count in {line:?}"));
+            (row.to_owned(), n.parse().unwrap_or_else(|_| panic!("no count in {line:?}")))
+        })
+        .collect();
+    let show =
+        |rows: &BTreeMap<String, usize>| rows.iter().map(|(r, n)| format!("{n} {r}")).collect::<Vec<_>>().join("\n");
+    assert!(blocks == argued, "blocked now:\n{}\n\nargued:\n{}", show(&blocks), show(&argued));
 }

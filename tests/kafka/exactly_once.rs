@@ -170,8 +170,13 @@ fn a_zombie_commits_nothing() {
     let kills = Kills { instances: 2, rounds: 2, between: Duration::from_millis(2_000)..Duration::from_millis(3_000) };
     let survivors = kills.run(&settings, &records, &Kill::Stop(Duration::from_secs(9)));
     check(&settings, &records, Duration::from_secs(90));
-    let undone: Vec<String> =
-        survivors.logs().iter().flat_map(|log| log.lines()).filter(|l| l.contains("transaction.")).map(str::to_owned).collect();
+    let undone: Vec<String> = survivors
+        .logs()
+        .iter()
+        .flat_map(|log| log.lines())
+        .filter(|l| l.contains("transaction."))
+        .map(str::to_owned)
+        .collect();
     println!("transactions of zombies that were undone: {undone:#?}");
     survivors.drain();
 }

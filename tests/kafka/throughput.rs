@@ -9,9 +9,9 @@ use sluicegate::runtime::service;
 use sluicegate::runtime::worker::{Ended, Stop, Telemetry};
 
 use crate::exactly_once::world;
+use crate::support::broker;
 use crate::support::client::{Feed, eventually};
 use crate::support::counting::Counting;
-use crate::support::broker;
 
 #[derive(Default)]
 struct Meter {
@@ -53,8 +53,15 @@ fn throughput() {
     let settings = world(&broker.bootstrap, 8);
     let total = 300_000;
     let filler = "x".repeat(480);
-    let records: Vec<_> =
-        (0..total).map(|i| (i % 8, format!("k{}", i % 800), if i % 4 == 0 { format!("v{i}{filler}") } else { format!("open:{}", i % 10) })).collect();
+    let records: Vec<_> = (0..total)
+        .map(|i| {
+            (
+                i % 8,
+                format!("k{}", i % 800),
+                if i % 4 == 0 { format!("v{i}{filler}") } else { format!("open:{}", i % 10) },
+            )
+        })
+        .collect();
     Feed::new(&broker.bootstrap).produce(&settings.inputs[0], &records);
     let (meter, stop) = (Arc::new(Meter::default()), Arc::new(Stop::default()));
     let (inner, telemetry, s) = (Arc::clone(&stop), Arc::clone(&meter), settings.clone());

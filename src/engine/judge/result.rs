@@ -41,15 +41,16 @@ impl<'a, 'r> Run<'a, 'r> {
         input: &Input<'_>,
         result: &ResultItem<'r>,
     ) {
-        let id = text_of(result.call_id);
+        let id = self.call_id(result.call_id, envelope);
         let found = session.call_by_id(&id).map(|(n, _)| n);
         if self.off() {
             mark_answered(session, found);
             return;
         }
-        let content = self.content(result);
+        let content = self.content(result, &id);
         let (mut draft, edits, first_seen, said) =
             self.draft(session, Checkpoint::ToolResult, result, found, &content, None);
+        draft.subject.call_id = (!id.is_empty()).then(|| self.clean(&id));
         let (decision, action) = draft.fold();
         let withheld = action == Decision::Block && self.engine.settings.redacted.on_block == OnBlock::Withhold;
         let copy = if withheld { None } else { self.copy(&mut draft, envelope, input, &edits) };
@@ -74,7 +75,7 @@ impl<'a, 'r> Run<'a, 'r> {
     ) -> Judged<'r> {
         let id = text_of(result.call_id);
         let found = session.call_by_id(&id).map(|(n, _)| n);
-        let content = self.content(result);
+        let content = self.content(result, &id);
         let known = session.result(&content.call_id, &short(content.digest)).cloned();
         let judged_before = known.as_ref().is_some_and(|fact| fact.policy == self.engine.policy_key());
         if let Some(fact) = &known
@@ -92,8 +93,7 @@ impl<'a, 'r> Run<'a, 'r> {
         let (draft, edits, first_seen, said) =
             self.draft(session, Checkpoint::ToolResult, result, found, &content, Some(exchange));
         let (decision, action) = draft.fold();
-        let removed: u64 =
-            edits.iter().map(|e| (e.span.len() as u64).saturating_sub(e.with.len() as u64)).sum();
+        let removed: u64 = edits.iter().map(|e| (e.span.len() as u64).saturating_sub(e.with.len() as u64)).sum();
         if !judged_before {
             self.remember(session, &content, decision, action, draft.complete, first_seen);
             let oversize = self.observe_size(&draft, &content, &edits);
@@ -114,7 +114,7 @@ impl<'a, 'r> Run<'a, 'r> {
             mark_answered(session, found);
             return;
         }
-        let content = self.content(result);
+        let content = self.content(result, &id);
         let (draft, edits, first_seen, said) =
             self.draft(session, Checkpoint::ServerResult, result, found, &content, Some(exchange));
         let (decision, action) = draft.fold();
@@ -143,8 +143,7 @@ impl<'a, 'r> Run<'a, 'r> {
         let conversation = session.conversation();
         let answered = found.and_then(|n| conversation.calls.get(&n));
         let exchange = exchange.or(answered.map(|c| c.exchange));
-        let subject =
-            ResultSubject { checkpoint, result, call: answered, first_seen, text_bytes: content.text_bytes };
+        let subject = ResultSubject { checkpoint, result, call: answered, first_seen, text_bytes: content.text_bytes };
         let (report, said) = self.check(session, exchange, &Subject::Result(&subject));
         // A host result's id is taken here, since its copy carries it; others take it when they are said.
         let id = if result.shape == ResultShape::Host { self.next_id(checkpoint) } else { String::new() };
@@ -162,11 +161,7 @@ impl<'a, 'r> Run<'a, 'r> {
             }
         }
         if draft.fold().1 == Decision::Block {
-            let rule = draft
-                .findings
-                .iter()
-                .find(|f| f.effect == Decision::Block)
-                .map_or("SG00", |f| f.policy.code);
+            let rule = draft.findings.iter().find(|f| f.effect == Decision::Block).map_or("SG00", |f| f.policy.code);
             let note = format!("output withheld by policy {rule}");
             edits = error_form(result, &note).unwrap_or_default();
         } else if draft.fold().1 == Decision::Allow {
@@ -210,7 +205,8 @@ impl<'a, 'r> Run<'a, 'r> {
             draft.complete = false;
             draft.not_inspected.push((place, kind, reason));
             let strict = self.engine.settings.policy.profile == Profile::Strict;
-            if strict && matches!(part, Part::Opaque { .. }) {
+            // What a provider encrypts is known, only not to us.
+            if strict && matches!(part, Part::Opaque { .. }) && kind != "encrypted" {
                 draft.findings.push(engine_finding("unknown_part", place, Evidence::None));
             }
         }
@@ -218,7 +214,7 @@ impl<'a, 'r> Run<'a, 'r> {
 
     /// Digest and sizes of a result, over its decoded parts, so that the same text compares equal however it
     /// is wrapped.
-    fn content(&self, result: &ResultItem<'r>) -> Content {
+    fn content(&self, result: &ResultItem<'r>, id: &[u8]) -> Content {
         let keyed = self.keyed();
         let mut stream = keyed.stream(Role::Content);
         let (mut text_bytes, mut bytes) = (0u64, 0u64);
@@ -236,8 +232,7 @@ impl<'a, 'r> Run<'a, 'r> {
                 Part::Media { value, .. } | Part::Opaque { value, .. } => feed(value.raw(), false),
             }
         }
-        let id = text_of(result.call_id);
-        let call_id = short(keyed.digest(Role::CallId, &[&id]));
+        let call_id = short(keyed.digest(Role::CallId, &[id]));
         Content { digest: stream.finish(), call_id, text_bytes, bytes }
     }
 
@@ -261,8 +256,7 @@ impl<'a, 'r> Run<'a, 'r> {
     }
 
     fn observe_size(&self, draft: &Draft<'r, '_>, content: &Content, edits: &[Edit<'r>]) -> Vec<Observation> {
-        let mut seen =
-            vec![Observation::ResultSize { provider: self.origin.provider, bytes: content.text_bytes }];
+        let mut seen = vec![Observation::ResultSize { provider: self.origin.provider, bytes: content.text_bytes }];
         let oversize = draft.findings.iter().find(|f| matches!(f.rule.name, "oversize_result" | "hard_limit"));
         if let Some(finding) = oversize {
             let kept: u64 = edits.iter().map(|e| e.with.len() as u64).sum();

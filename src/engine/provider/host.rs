@@ -16,9 +16,7 @@
 //! An `outcome` other than `ok` and `error` says nothing.
 
 use super::{Translated, member, named, opaque};
-use crate::engine::event::{
-    Event, Failure, Name, Part, ResultItem, ResultShape, Started,
-};
+use crate::engine::event::{Event, Failure, Name, Part, ResultItem, ResultShape, Started};
 use crate::engine::json::{Kind, Value};
 use crate::engine::wire::EventType;
 

@@ -108,7 +108,8 @@ pub fn run(global: &Global, args: &Args) -> Result<Exit, Failure> {
 
     let stop = Arc::new(Stop::default());
     let service = start(&settings, EngineJudge { engine, metrics: Arc::clone(&metrics) }, &health, &stop)?;
-    let show = Show { style: Style::new(global, &io::stdout()), once: args.once, settings: &settings, metrics: &metrics };
+    let show =
+        Show { style: Style::new(global, &io::stdout()), once: args.once, settings: &settings, metrics: &metrics };
     let shown = show.all(&address.to_string(), &service, &interrupted);
     health.drain();
     stop.request();
@@ -177,7 +178,10 @@ fn log_text() -> String {
     let mut text = String::new();
     for n in 0..1_400 {
         let (minute, second) = (n / 60 % 60, n % 60);
-        text.push_str(&format!("2026-01-01T00:{minute:02}:{second:02}Z INFO  worker-{} handled job {n} in 12 ms\\n", n % 8));
+        text.push_str(&format!(
+            "2026-01-01T00:{minute:02}:{second:02}Z INFO  worker-{} handled job {n} in 12 ms\\n",
+            n % 8
+        ));
     }
     text
 }
@@ -203,7 +207,10 @@ impl Show<'_> {
             feed.send(TOPIC, &s.key, &headers, s.value.as_deref())?;
         }
         feed.flush(Duration::from_secs(30))?;
-        self.say(&format!("{} sample events are sent; the worker joins its group, which takes a few seconds", samples.len()))?;
+        self.say(&format!(
+            "{} sample events are sent; the worker joins its group, which takes a few seconds",
+            samples.len()
+        ))?;
         let tap = Tap::new(self.settings, &[&self.settings.verdicts, &self.settings.deadletters])?;
         let columns = Columns::fixed(&WIDTHS);
         self.say(&format!("\n{}", columns.head(self.style, &HEAD)))?;
@@ -230,7 +237,10 @@ impl Show<'_> {
             if self.once && began.elapsed() > LIMIT {
                 return Err(Failure::Said(
                     Exit::Environment,
-                    format!("the sample was not judged within {} s\n  run again with SLUICEGATE__LOG__LEVEL=info to see why", LIMIT.as_secs()),
+                    format!(
+                        "the sample was not judged within {} s\n  run again with SLUICEGATE__LOG__LEVEL=info to see why",
+                        LIMIT.as_secs()
+                    ),
                 ));
             }
         }
@@ -303,7 +313,10 @@ impl Show<'_> {
             })
             .collect();
         let verdicts: u64 = order[..3].iter().filter_map(|o| counts.get(*o)).sum();
-        self.say(&format!("\n{records} records judged, {verdicts} verdicts\n{}", table(self.style, &["action", "count"], &rows).trim_end()))
+        self.say(&format!(
+            "\n{records} records judged, {verdicts} verdicts\n{}",
+            table(self.style, &["action", "count"], &rows).trim_end()
+        ))
     }
 
     fn say(&self, text: &str) -> Result<(), Failure> {

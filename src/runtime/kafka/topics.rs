@@ -38,9 +38,14 @@ pub struct TopicPlan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     Nothing,
-    Create { partitions: i32 },
+    Create {
+        partitions: i32,
+    },
     /// More partitions for an output. A state topic may not grow on its own: its input decides.
-    Grow { from: i32, to: i32 },
+    Grow {
+        from: i32,
+        to: i32,
+    },
     /// Inputs belong to the fleets: they are not created.
     MissingInput,
 }
@@ -56,9 +61,10 @@ pub fn inspect(settings: &Settings) -> Result<Cluster, EnvironmentError> {
         let left = until.saturating_duration_since(Instant::now());
         match consumer.fetch_metadata(None, ASK.min(left.max(Duration::from_millis(100)))) {
             Ok(metadata) => {
-                let topics = metadata.topics().iter().filter(|t| {
-                    t.error().is_none_or(|e| e != RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART)
-                });
+                let topics = metadata
+                    .topics()
+                    .iter()
+                    .filter(|t| t.error().is_none_or(|e| e != RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART));
                 return Ok(Cluster {
                     id: consumer.client().fetch_cluster_id(ASK).unwrap_or_default(),
                     brokers: metadata.brokers().len(),
@@ -125,8 +131,12 @@ fn require(cluster: &Cluster, name: &str, input: bool) -> Result<(), Environment
 /// `max.message.bytes` of the topics that we write; those that may not be described are left out.
 pub fn message_limits(settings: &Settings) -> Result<BTreeMap<String, usize>, EnvironmentError> {
     let admin = admin(settings)?;
-    let names: Vec<String> =
-        settings.outputs().map(str::to_owned).into_iter().chain(settings.inputs.iter().map(|i| state_topic(i))).collect();
+    let names: Vec<String> = settings
+        .outputs()
+        .map(str::to_owned)
+        .into_iter()
+        .chain(settings.inputs.iter().map(|i| state_topic(i)))
+        .collect();
     let asked: Vec<_> = names.iter().map(|n| ResourceSpecifier::Topic(n)).collect();
     let options = AdminOptions::new().request_timeout(Some(ASK * 2));
     let answers = wait(async { admin.describe_configs(&asked, &options).await })?
@@ -165,8 +175,7 @@ pub fn plan(settings: &Settings, cluster: &Cluster) -> Vec<TopicPlan> {
     let day = 86_400_000_u64;
     let outputs = [(&settings.verdicts, 30), (&settings.redacted, 7), (&settings.deadletters, 14)];
     for (name, days) in outputs {
-        let mut configs =
-            vec![("cleanup.policy", "delete".to_owned()), ("retention.ms", (days * day).to_string())];
+        let mut configs = vec![("cleanup.policy", "delete".to_owned()), ("retention.ms", (days * day).to_string())];
         if name != &settings.verdicts {
             configs.push(("max.message.bytes", (settings.sizes.output + FRAMING).to_string()));
         }

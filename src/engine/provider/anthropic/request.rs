@@ -2,10 +2,11 @@
 
 use super::super::{Translated, member, named, opaque, type_of};
 use super::{call, content, is_server_result};
-use crate::engine::event::{
-    Event, Name, ResultItem, ResultShape, Slot, ToolDef, ToolFamily, Turn,
-};
+use crate::engine::event::{Event, Name, ResultItem, ResultShape, Slot, ToolDef, ToolFamily, Turn};
 use crate::engine::json::{Kind, Value};
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
@@ -15,11 +16,7 @@ enum Role {
     Unknown,
 }
 
-pub(in crate::engine::provider) fn request<'r>(
-    body: Value<'r>,
-    elsewhere: bool,
-    out: &mut Translated<'r>,
-) {
+pub(in crate::engine::provider) fn request<'r>(body: Value<'r>, elsewhere: bool, out: &mut Translated<'r>) {
     if body.kind() != Kind::Object {
         return opaque(body, "event", out);
     }
@@ -33,6 +30,7 @@ pub(in crate::engine::provider) fn request<'r>(
     if let Some(system) = member(body, "system") {
         push(0, Turn::System(system), out);
     }
+    let own = Own::new();
     let mut group = 0;
     let mut last = None;
     for message in body.get("messages").into_iter().flat_map(|m| m.items()) {
@@ -42,7 +40,9 @@ pub(in crate::engine::provider) fn request<'r>(
             group += u32::from(last.is_some_and(|last| last != role));
             last = Some(role);
         }
-        messages(body, message, role, group, out);
+        blocks(message, role, group, out, &mut |block, out| {
+            addition(body, &own, block, out);
+        });
     }
     out.events.push(Event::RequestEnd);
 }
@@ -56,12 +56,13 @@ fn role(message: Value<'_>) -> Role {
     }
 }
 
-fn messages<'r>(
-    body: Value<'r>,
+/// The blocks of one message; `add` takes the tools that a system message brings.
+fn blocks<'r>(
     message: Value<'r>,
     role: Role,
     group: u32,
     out: &mut Translated<'r>,
+    add: &mut dyn FnMut(Value<'r>, &mut Translated<'r>),
 ) {
     let kind = "message";
     let value = message;
@@ -75,7 +76,7 @@ fn messages<'r>(
     for (block, index) in content.items().zip(0..) {
         let kind = type_of(block);
         if role == Role::System && kind == "tool_addition" {
-            addition(body, block, out);
+            add(block, out);
             continue;
         }
         push(group, turn(&kind, block, role, Slot(index, 0)), out);
@@ -105,14 +106,10 @@ fn turn<'r>(kind: &str, block: Value<'r>, role: Role, slot: Slot) -> Turn<'r> {
     match (role, kind) {
         (_, "text")
         | (Role::User, "image" | "document" | "search_result" | "container_upload")
-        | (
-            Role::Assistant,
-            "thinking" | "redacted_thinking" | "compaction" | "fallback" | "container_upload",
-        ) => said(role, block),
-        _ => Turn::Opaque {
-            value: block,
-            kind: "block",
-        },
+        | (Role::Assistant, "thinking" | "redacted_thinking" | "compaction" | "fallback" | "container_upload") => {
+            said(role, block)
+        }
+        _ => Turn::Opaque { value: block, kind: "block" },
     }
 }
 
@@ -136,33 +133,43 @@ fn tool_result(item: Value<'_>) -> ResultItem<'_> {
     }
 }
 
+/// The request's own tools by name, read once and only where a system message refers to one.
+type Own<'r> = OnceCell<BTreeMap<Cow<'r, [u8]>, ToolDef<'r>>>;
+
+fn by_name(body: Value<'_>) -> BTreeMap<Cow<'_, [u8]>, ToolDef<'_>> {
+    let tools = body.get("tools").into_iter().flat_map(|tools| tools.items());
+    let named = tools.filter_map(|tool| Some((named(tool, "name")?.text()?, definition(tool, true)?)));
+    named.collect()
+}
+
 /// A tool that a system message adds. A `tool_reference` names one of the request's own, held back until
 /// now (`defer_loading`): its definition stands there.
-fn addition<'r>(body: Value<'r>, block: Value<'r>, out: &mut Translated<'r>) {
+fn addition<'r>(body: Value<'r>, own: &Own<'r>, block: Value<'r>, out: &mut Translated<'r>) {
     let Some(tool) = block.get("tool") else {
         return opaque(block, "tool", out);
     };
+    let reference = type_of(tool) == "tool_reference";
     let name = named(tool, "name").or_else(|| named(tool, "tool_name"));
-    let name_text = name.and_then(|name| name.str());
-    let own = body.get("tools").into_iter().flat_map(|tools| tools.items());
-    let referred = match (&*type_of(tool), name_text) {
-        ("tool_reference", Some(text)) => own
-            .filter_map(|tool| definition(tool, true))
-            .find(|known| matches!(known.name, Name::Wire(name) if name.is(&text))),
-        _ => definition(tool, true),
+    let referred = name.filter(|_| reference).and_then(|name| {
+        let own = own.get_or_init(|| by_name(body));
+        own.get(&name.text()?).copied()
+    });
+    let unseen = name.map(|name| ToolDef {
+        name: Name::Wire(name),
+        namespace: None,
+        server: None,
+        family: ToolFamily::Function,
+        schema: None,
+        item: tool,
+        late: true,
+    });
+    let definition = match reference {
+        true => referred.or(unseen),
+        false => definition(tool, true),
     };
-    match (referred, name) {
-        (Some(definition), _) => out.events.push(Event::Tool(definition)),
-        (None, Some(name)) => out.events.push(Event::Tool(ToolDef {
-            name: Name::Wire(name),
-            namespace: None,
-            server: None,
-            family: ToolFamily::Function,
-            schema: None,
-            item: tool,
-            late: true,
-        })),
-        (None, None) => opaque(block, "tool", out),
+    match definition {
+        Some(definition) => out.events.push(Event::Tool(definition)),
+        None => opaque(block, "tool", out),
     }
 }
 

@@ -115,11 +115,9 @@ fn place(value: Value<'_>) -> Option<(Slot, Value<'_>)> {
 
 fn append<'r>(value: Value<'r>, out: &mut Translated<'r>) {
     match (slot(value), string(value, "delta")) {
-        (Some(slot), Some(text)) => out.events.push(Event::Append {
-            slot,
-            part: position(value, "command_index").unwrap_or(0),
-            text,
-        }),
+        (Some(slot), Some(text)) => {
+            out.events.push(Event::Append { slot, part: position(value, "command_index").unwrap_or(0), text })
+        }
         _ => opaque(value, "event", out),
     }
 }
@@ -184,11 +182,7 @@ fn end<'r>(response: Option<Value<'r>>, ending: Ending, out: &mut Translated<'r>
             })
         }
     };
-    out.events.push(Event::Stop(Stop {
-        client: fate,
-        provider: fate,
-        choice: None,
-    }));
+    out.events.push(Event::Stop(Stop { client: fate, provider: fate, choice: None }));
     out.events.push(Event::End);
 }
 
