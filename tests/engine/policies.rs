@@ -11,11 +11,8 @@ use sluicegate::engine::policy::{
     RequestSubject, ResultSubject, SchemaCache, StartSubject, Subject, View,
 };
 use sluicegate::engine::provider::Provider;
-use sluicegate::engine::state::conversation::TextSource;
 use sluicegate::engine::state::{Call, CallStatus, Conversation, Exchange, Opened, ResponseState, Tool, Toolset};
 use sluicegate::engine::verdict::{Checkpoint, Decision};
-
-// --- a small world
 
 fn settings(profile: Profile) -> PolicySettings {
     PolicySettings { profile, ..PolicySettings::default() }
@@ -35,29 +32,10 @@ fn standard() -> Policies {
 
 fn a_call(name: &str) -> Call {
     Call {
-        exchange: 1,
-        slot: Slot(0, 0),
         id: b"call_1".to_vec(),
-        item_id: Vec::new(),
         name: name.into(),
-        namespace: None,
-        server: None,
-        executor: Executor::Client,
-        form: Form::JsonText,
         status: CallStatus::Final,
-        source: TextSource::Deltas,
-        conflict: false,
-        overflow: false,
-        raw: false,
-        fragments: 1,
-        opened: Opened::default(),
-        text: Vec::new(),
-        part: 0,
-        sha256: None,
-        bytes: 0,
-        action: None,
-        started: false,
-        answered: false,
+        ..Call::new(1, Slot(0, 0), Opened::default())
     }
 }
 
@@ -77,20 +55,13 @@ fn a_conversation(tools: Vec<Tool>) -> Conversation {
     let mut conversation = Conversation::default();
     conversation.head.request_seen = true;
     conversation.head.starts_seen = true;
-    conversation.exchanges.insert(
-        1,
-        Exchange {
-            host_id: None,
-            payload_id: None,
-            provider: Provider::OpenAiResponses,
-            request_seen: true,
-            elsewhere: false,
-            toolset: Some(1),
-            response: ResponseState::Ended,
-            stop: None,
-            opened: Opened::default(),
-        },
-    );
+    let exchange = Exchange {
+        request_seen: true,
+        toolset: Some(1),
+        response: ResponseState::Ended,
+        ..Exchange::new(Provider::OpenAiResponses, Opened::default())
+    };
+    conversation.exchanges.insert(1, exchange);
     conversation.toolsets.insert(1, Toolset { digest: [0; 16], omitted: 0 });
     conversation.tools = (10..).zip(tools).collect();
     conversation
@@ -141,7 +112,7 @@ fn judge<'r>(policies: &Policies, conversation: &Conversation, subject: Subject<
     let view = View {
         conversation,
         exchange: conversation.exchanges.get(&1),
-        provider: Provider::OpenAiResponses,
+        provider: Some(Provider::OpenAiResponses),
         fleet: "fleet",
         agent: "agent",
         now: 0,
@@ -172,8 +143,6 @@ fn arguments(text: &str, schema: &str) -> Vec<String> {
     let conversation = a_conversation(vec![a_tool("t", ToolFamily::Function, Some(schema))]);
     judge_call(&standard(), &conversation, &a_call("t"), None, text).findings
 }
-
-// --- registry
 
 #[test]
 fn every_policy_is_described() {
@@ -277,8 +246,6 @@ fn profiles_modes_and_rules() {
     let rules = [("invalid_json".to_owned(), Decision::Allow)].into();
     assert_eq!(run(&with("SG04", OnePolicy { rules, ..OnePolicy::default() })), [(Decision::Allow, Mode::Enforce)]);
 }
-
-// --- SG04
 
 #[test]
 fn texts_that_are_not_one_value() {
@@ -428,8 +395,6 @@ fn free_text_is_unicode() {
     assert_eq!(said(&report).findings, ["model_code free_text", "lone_surrogate @2"]);
 }
 
-// --- SG08
-
 #[test]
 fn cut_calls_are_answered() {
     let conversation = a_conversation(Vec::new());
@@ -485,8 +450,6 @@ fn starts_that_nobody_could_place() {
         assert_eq!((said.findings, said.not_observed), (Vec::new(), 1 << 8));
     }
 }
-
-// --- SG01 and results
 
 const FIRST_SEEN: i64 = 1_790_000_000_000;
 
