@@ -3,8 +3,10 @@
 //! The worker is generic over [`Judge`] so that its own tests can run a judge whose right answer is
 //! plain arithmetic. [`Engine`] is the one that the service runs.
 
-pub use crate::engine::{Emission, Engine, Input, Observation, Out, Outcome, Remaining, TickSource, To};
 use crate::engine::state::{PartitionState, StateError};
+pub use crate::engine::{
+    Emission, Engine, Input, Observation, Out, Outcome, Remaining, TickSource, To,
+};
 
 /// A judge keeps one state a partition. A transaction on a state is `begin`, any number of `step` and `tick`,
 /// then `writes` and `accept`, or `rollback`, which leaves the state as it was at `begin`.
@@ -16,13 +18,24 @@ pub trait Judge: Send + Sync + 'static {
     /// Clears `out` first.
     fn step(&self, state: &mut Self::State, input: &Input<'_>, out: &mut Out) -> Outcome;
     /// Expires what is idle at `source.now`. Clears `out` first.
-    fn tick(&self, state: &mut Self::State, source: TickSource<'_>, budget: u32, out: &mut Out) -> Remaining;
+    fn tick(
+        &self,
+        state: &mut Self::State,
+        source: TickSource<'_>,
+        budget: u32,
+        out: &mut Out,
+    ) -> Remaining;
     /// Every entry that changed since `begin`; `None` deletes.
     fn writes(&self, state: &Self::State, put: &mut dyn FnMut(&[u8], Option<&[u8]>));
     fn accept(&self, state: &mut Self::State);
     fn rollback(&self, state: &mut Self::State);
     /// One entry as `writes` gave it; the error names what is wrong with it, without its content.
-    fn restore(&self, state: &mut Self::State, key: &[u8], value: Option<&[u8]>) -> Result<(), String>;
+    fn restore(
+        &self,
+        state: &mut Self::State,
+        key: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<(), String>;
     /// Called behind the last entry.
     fn restored(&self, _state: &mut Self::State) {}
 }
@@ -39,7 +52,13 @@ impl Judge for Engine {
     fn step(&self, state: &mut PartitionState, input: &Input<'_>, out: &mut Out) -> Outcome {
         Engine::step(self, state, input, out)
     }
-    fn tick(&self, state: &mut PartitionState, source: TickSource<'_>, budget: u32, out: &mut Out) -> Remaining {
+    fn tick(
+        &self,
+        state: &mut PartitionState,
+        source: TickSource<'_>,
+        budget: u32,
+        out: &mut Out,
+    ) -> Remaining {
         Engine::tick(self, state, source, budget, out)
     }
     fn writes(&self, state: &PartitionState, put: &mut dyn FnMut(&[u8], Option<&[u8]>)) {
@@ -51,9 +70,16 @@ impl Judge for Engine {
     fn rollback(&self, state: &mut PartitionState) {
         state.rollback();
     }
-    fn restore(&self, state: &mut PartitionState, key: &[u8], value: Option<&[u8]>) -> Result<(), String> {
+    fn restore(
+        &self,
+        state: &mut PartitionState,
+        key: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<(), String> {
         state.restore(key, value).map_err(|error| match error {
-            StateError::UnknownVersion { found } => format!("its format {found} is unknown to this release"),
+            StateError::UnknownVersion { found } => {
+                format!("its format {found} is unknown to this release")
+            }
             error => format!("{error:?}"),
         })
     }

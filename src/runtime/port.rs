@@ -66,7 +66,11 @@ pub trait Source {
     /// Proof of membership in the group's generation, which a commit carries.
     type Membership;
 
-    fn poll(&mut self, wait: Duration, on_record: &mut dyn FnMut(Record<'_>)) -> Result<Inbound, PortError>;
+    fn poll(
+        &mut self,
+        wait: Duration,
+        on_record: &mut dyn FnMut(Record<'_>),
+    ) -> Result<Inbound, PortError>;
     /// Keeps the membership alive while nothing may be read; events wait for the next `poll`.
     fn serve(&mut self);
     /// Answers [`Inbound::Assign`].
@@ -115,7 +119,10 @@ pub enum Cause {
     /// The group's generation moved on: the partitions may be somebody else's by now.
     Generation(String),
     /// A record is larger than its topic allows; trying again gives the same.
-    TooLarge { topic: String, bytes: usize },
+    TooLarge {
+        topic: String,
+        bytes: usize,
+    },
     Timeout(String),
     Transport(String),
     Other(String),
@@ -137,9 +144,15 @@ impl Cause {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Generation(why) | Self::Timeout(why) | Self::Transport(why) | Self::Other(why) => f.write_str(why),
+            Self::Generation(why)
+            | Self::Timeout(why)
+            | Self::Transport(why)
+            | Self::Other(why) => f.write_str(why),
             Self::TooLarge { topic, bytes } => {
-                write!(f, "a record of {bytes} bytes is larger than the topic {topic} allows")
+                write!(
+                    f,
+                    "a record of {bytes} bytes is larger than the topic {topic} allows"
+                )
             }
         }
     }
@@ -196,5 +209,11 @@ pub trait Restore<S> {
     /// `ticket` comes back with the answer, so that an answer for an earlier assignment can be told.
     fn request(&mut self, at: PartitionId, ticket: u64);
     fn cancel(&mut self, at: PartitionId);
-    fn ready(&mut self) -> Option<(PartitionId, u64, Result<Ready<S>, super::environment::EnvironmentError>)>;
+    fn ready(
+        &mut self,
+    ) -> Option<(
+        PartitionId,
+        u64,
+        Result<Ready<S>, super::environment::EnvironmentError>,
+    )>;
 }

@@ -41,8 +41,12 @@ pub fn run_checked<J: Judge>(
 ) -> Result<Ended, EnvironmentError> {
     let settings = Arc::new(settings);
     tracing::info!(
-        event = "service.starting", cluster = cluster.id, brokers = cluster.brokers, workers = settings.workers,
-        group = settings.group, instance = settings.instance,
+        event = "service.starting",
+        cluster = cluster.id,
+        brokers = cluster.brokers,
+        workers = settings.workers,
+        group = settings.group,
+        instance = settings.instance,
     );
     let restorer = Restorer::start(&settings, &judge)?;
     let (report, reports) = channel();
@@ -51,16 +55,27 @@ pub fn run_checked<J: Judge>(
         let source = KafkaSource::new(&settings, number)?;
         let ledger = KafkaLedger::new(&settings, number);
         let desk: Desk<J::State> = restorer.desk(number);
-        let ports = Ports { source, ledger, clock: SystemClock::new(), restore: desk };
+        let ports = Ports {
+            source,
+            ledger,
+            clock: SystemClock::new(),
+            restore: desk,
+        };
         let mut worker = Worker::new(number, &settings, &judge, &telemetry, &stop, ports);
         let report = report.clone();
-        let thread = std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
-            let ended = worker.run();
-            drop(worker);
-            let _ = report.send(ended);
-        });
+        let thread = std::thread::Builder::new()
+            .name(format!("worker-{number}"))
+            .spawn(move || {
+                let ended = worker.run();
+                drop(worker);
+                let _ = report.send(ended);
+            });
         threads.push(thread.map_err(|e| {
-            EnvironmentError::new("threads", format!("no thread could be started: {e}"), "check the process limits")
+            EnvironmentError::new(
+                "threads",
+                format!("no thread could be started: {e}"),
+                "check the process limits",
+            )
         })?);
     }
     drop(report);
@@ -96,10 +111,21 @@ fn supervise(
                 }
             }
             Err(RecvTimeoutError::Timeout) => {
-                let patience = if stop.forced() { GRACE } else { settings.drain_timeout + GRACE };
+                let patience = if stop.forced() {
+                    GRACE
+                } else {
+                    settings.drain_timeout + GRACE
+                };
                 if stop.draining() && since.get_or_insert_with(Instant::now).elapsed() > patience {
                     tracing::error!(event = "service.stuck", workers = workers - back);
-                    return (if verdict == Ended::Drained { Ended::Forced } else { verdict }, false);
+                    return (
+                        if verdict == Ended::Drained {
+                            Ended::Forced
+                        } else {
+                            verdict
+                        },
+                        false,
+                    );
                 }
             }
             // A worker that panicked sends nothing.

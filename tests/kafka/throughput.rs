@@ -9,9 +9,9 @@ use sluicegate::runtime::service;
 use sluicegate::runtime::worker::{Ended, Stop, Telemetry};
 
 use crate::exactly_once::world;
+use crate::support::broker;
 use crate::support::client::{Feed, eventually};
 use crate::support::counting::Counting;
-use crate::support::broker;
 
 #[derive(Default)]
 struct Meter {
@@ -35,7 +35,12 @@ impl Telemetry for Meter {
 /// CPU time of this process.
 fn cpu() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    let fields: Vec<&str> = stat
+        .rsplit(')')
+        .next()
+        .unwrap()
+        .split_whitespace()
+        .collect();
     let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
     Duration::from_millis(ticks * 10)
 }
@@ -53,14 +58,30 @@ fn throughput() {
     let settings = world(&broker.bootstrap, 8);
     let total = 300_000;
     let filler = "x".repeat(480);
-    let records: Vec<_> =
-        (0..total).map(|i| (i % 8, format!("k{}", i % 800), if i % 4 == 0 { format!("v{i}{filler}") } else { format!("open:{}", i % 10) })).collect();
+    let records: Vec<_> = (0..total)
+        .map(|i| {
+            (
+                i % 8,
+                format!("k{}", i % 800),
+                if i % 4 == 0 {
+                    format!("v{i}{filler}")
+                } else {
+                    format!("open:{}", i % 10)
+                },
+            )
+        })
+        .collect();
     Feed::new(&broker.bootstrap).produce(&settings.inputs[0], &records);
     let (meter, stop) = (Arc::new(Meter::default()), Arc::new(Stop::default()));
     let (inner, telemetry, s) = (Arc::clone(&stop), Arc::clone(&meter), settings.clone());
     let before = cpu();
-    let thread = std::thread::spawn(move || service::run(s, Arc::new(Counting::default()), telemetry, inner));
-    assert!(eventually(Duration::from_secs(60), || meter.records.load(Ordering::Relaxed) > 0));
+    let thread = std::thread::spawn(move || {
+        service::run(s, Arc::new(Counting::default()), telemetry, inner)
+    });
+    assert!(eventually(Duration::from_secs(60), || meter
+        .records
+        .load(Ordering::Relaxed)
+        > 0));
     let (began, first) = (Instant::now(), meter.records.load(Ordering::Relaxed));
     while meter.records.load(Ordering::Relaxed) < u64::try_from(total).unwrap() {
         std::thread::sleep(Duration::from_millis(5));
@@ -79,7 +100,10 @@ fn throughput() {
     meter.commits.lock().unwrap().clear();
     let feed = Feed::new(&broker.bootstrap);
     for i in 0..1_000 {
-        feed.produce(&settings.inputs[0], &[(i % 8, format!("k{i}"), "v".to_owned())]);
+        feed.produce(
+            &settings.inputs[0],
+            &[(i % 8, format!("k{i}"), "v".to_owned())],
+        );
         std::thread::sleep(Duration::from_millis(4));
     }
     std::thread::sleep(Duration::from_millis(300));

@@ -4,15 +4,18 @@
 //! are first accepted with an empty list, which completes the rebalance, and added when their state is restored.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ffi::CStr;
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use rdkafka::bindings as raw;
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, ConsumerGroupMetadata};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::{Headers, Message};
+use rdkafka::message::{BorrowedMessage, Message};
 use rdkafka::statistics::Statistics;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use rdkafka::types::RDKafkaRespErr;
@@ -47,15 +50,23 @@ impl Context {
 
     fn id(&self, topic: &str, partition: i32) -> Option<PartitionId> {
         let topic = self.inputs.iter().position(|t| t == topic)?;
-        Some(PartitionId { topic: u16::try_from(topic).ok()?, partition })
+        Some(PartitionId {
+            topic: u16::try_from(topic).ok()?,
+            partition,
+        })
     }
 
     fn name(&self, at: PartitionId) -> &str {
-        self.inputs.get(usize::from(at.topic)).map_or("", String::as_str)
+        self.inputs
+            .get(usize::from(at.topic))
+            .map_or("", String::as_str)
     }
 
     fn ids(&self, list: &TopicPartitionList) -> Vec<PartitionId> {
-        list.elements().iter().filter_map(|e| self.id(e.topic(), e.partition())).collect()
+        list.elements()
+            .iter()
+            .filter_map(|e| self.id(e.topic(), e.partition()))
+            .collect()
     }
 
     fn list(&self, parts: &[PartitionId]) -> TopicPartitionList {
@@ -79,7 +90,11 @@ impl ClientContext for Context {
     fn stats(&self, statistics: Statistics) {
         let mut shared = self.shared();
         for (topic, partitions) in &statistics.topics {
-            for partition in partitions.partitions.values().filter(|p| p.desired && p.ls_offset >= 0) {
+            for partition in partitions
+                .partitions
+                .values()
+                .filter(|p| p.desired && p.ls_offset >= 0)
+            {
                 if let Some(at) = self.id(topic, partition.partition) {
                     shared.ends.insert(at, partition.ls_offset);
                 }
@@ -89,12 +104,20 @@ impl ClientContext for Context {
 }
 
 impl ConsumerContext for Context {
-    fn rebalance(&self, consumer: &BaseConsumer<Self>, what: RDKafkaRespErr, list: &mut TopicPartitionList) {
+    fn rebalance(
+        &self,
+        consumer: &BaseConsumer<Self>,
+        what: RDKafkaRespErr,
+        list: &mut TopicPartitionList,
+    ) {
         let assign = what == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS;
         let parts = self.ids(list);
         if self.closing.load(Ordering::Acquire) {
             let mut shared = self.shared();
-            let mine: Vec<_> = parts.into_iter().filter(|p| shared.started.remove(p)).collect();
+            let mine: Vec<_> = parts
+                .into_iter()
+                .filter(|p| shared.started.remove(p))
+                .collect();
             drop(shared);
             let _ = if assign {
                 consumer.incremental_assign(&TopicPartitionList::new())
@@ -123,10 +146,14 @@ pub struct KafkaSource {
 
 impl KafkaSource {
     pub fn new(settings: &Arc<Settings>, worker: u32) -> Result<Self, EnvironmentError> {
-        let context =
-            Context { inputs: settings.inputs.clone(), closing: AtomicBool::new(false), shared: Mutex::default() };
-        let consumer: BaseConsumer<Context> =
-            super::member(settings, worker).create_with_context(context).map_err(|e| client_error(&e))?;
+        let context = Context {
+            inputs: settings.inputs.clone(),
+            closing: AtomicBool::new(false),
+            shared: Mutex::default(),
+        };
+        let consumer: BaseConsumer<Context> = super::member(settings, worker)
+            .create_with_context(context)
+            .map_err(|e| client_error(&e))?;
         let inputs: Vec<&str> = settings.inputs.iter().map(String::as_str).collect();
         consumer.subscribe(&inputs).map_err(|e| client_error(&e))?;
         let context = Arc::clone(consumer.context());
@@ -140,18 +167,30 @@ impl KafkaSource {
     }
 
     fn consumer(&self) -> Result<&BaseConsumer<Context>, PortError> {
-        self.consumer.as_ref().ok_or_else(|| PortError::Fatal("the consumer is closed".into()))
+        self.consumer
+            .as_ref()
+            .ok_or_else(|| PortError::Fatal("the consumer is closed".into()))
     }
 
     fn take_started(&self, parts: &[PartitionId]) -> Vec<PartitionId> {
         let mut shared = self.context.shared();
-        parts.iter().copied().filter(|p| shared.started.remove(p)).collect()
+        parts
+            .iter()
+            .copied()
+            .filter(|p| shared.started.remove(p))
+            .collect()
     }
 
     /// The client says only the partition's number; with several inputs the broker is asked which topic ended.
     fn ended(&mut self, partition: i32) -> Inbound {
-        let candidates: Vec<_> =
-            self.context.shared().started.iter().copied().filter(|p| p.partition == partition).collect();
+        let candidates: Vec<_> = self
+            .context
+            .shared()
+            .started
+            .iter()
+            .copied()
+            .filter(|p| p.partition == partition)
+            .collect();
         match candidates.as_slice() {
             [] => Inbound::Idle,
             [one] => Inbound::End(*one),
@@ -164,12 +203,24 @@ impl KafkaSource {
 
     fn look_up_ends(&mut self) -> Result<(), PortError> {
         let due = |at: &Option<Instant>| at.is_none_or(|at| at.elapsed() >= ASK_AGAIN);
-        let Some(partition) = self.unclear.iter().find(|(_, at)| due(at)).map(|(p, _)| *p) else { return Ok(()) };
-        let candidates: Vec<_> =
-            self.context.shared().started.iter().copied().filter(|p| p.partition == partition).collect();
+        let Some(partition) = self.unclear.iter().find(|(_, at)| due(at)).map(|(p, _)| *p) else {
+            return Ok(());
+        };
+        let candidates: Vec<_> = self
+            .context
+            .shared()
+            .started
+            .iter()
+            .copied()
+            .filter(|p| p.partition == partition)
+            .collect();
         let mut all = true;
         for at in candidates {
-            let end = self.consumer()?.fetch_watermarks(self.context.name(at), partition, Duration::from_secs(1));
+            let end = self.consumer()?.fetch_watermarks(
+                self.context.name(at),
+                partition,
+                Duration::from_secs(1),
+            );
             match (end, self.positions.get(&at)) {
                 (Ok((_, high)), Some(next)) if *next >= high => {
                     self.context.shared().events.push_back(Inbound::End(at));
@@ -188,34 +239,45 @@ impl KafkaSource {
 impl Source for KafkaSource {
     type Membership = ConsumerGroupMetadata;
 
-    fn poll(&mut self, wait: Duration, on_record: &mut dyn FnMut(Record<'_>)) -> Result<Inbound, PortError> {
+    fn poll(
+        &mut self,
+        wait: Duration,
+        on_record: &mut dyn FnMut(Record<'_>),
+    ) -> Result<Inbound, PortError> {
         if !self.unclear.is_empty() {
             self.look_up_ends()?;
         }
         if let Some(event) = self.context.shared().events.pop_front() {
             return Ok(event);
         }
-        let consumer = self.consumer.as_ref().ok_or_else(|| PortError::Fatal("the consumer is closed".into()))?;
+        let consumer = self
+            .consumer
+            .as_ref()
+            .ok_or_else(|| PortError::Fatal("the consumer is closed".into()))?;
         match consumer.poll(wait) {
-            None => Ok(self.context.shared().events.pop_front().unwrap_or(Inbound::Idle)),
+            None => Ok(self
+                .context
+                .shared()
+                .events
+                .pop_front()
+                .unwrap_or(Inbound::Idle)),
             Some(Ok(message)) => {
-                let Some(at) = self.context.id(message.topic(), message.partition()) else { return Ok(Inbound::Idle) };
+                let Some(at) = self.context.id(message.topic(), message.partition()) else {
+                    return Ok(Inbound::Idle);
+                };
                 self.positions.insert(at, message.offset() + 1);
+                let headers = RawHeaders::of(&message);
                 let mut few = [("", None); FEW];
                 let mut many = Vec::new();
-                let headers = match message.headers() {
-                    None => &few[..0],
-                    Some(h) if h.count() <= FEW => {
-                        let n = h.count();
-                        for (i, slot) in few.iter_mut().enumerate().take(n) {
-                            *slot = header(h, i);
-                        }
-                        &few[..n]
+                let headers = if headers.count() <= FEW {
+                    let few = &mut few[..headers.count()];
+                    for (i, slot) in few.iter_mut().enumerate() {
+                        *slot = headers.get(i);
                     }
-                    Some(h) => {
-                        many.extend((0..h.count()).map(|i| header(h, i)));
-                        many.as_slice()
-                    }
+                    &*few
+                } else {
+                    many.extend((0..headers.count()).map(|i| headers.get(i)));
+                    many.as_slice()
                 };
                 on_record(Record {
                     at,
@@ -233,14 +295,16 @@ impl Source for KafkaSource {
             }
             Some(Err(error)) => {
                 if let Some((code, why)) = self.consumer()?.client().fatal_error() {
-                    return Err(PortError::Fatal(format!("the consumer died: {code}: {why}")));
+                    return Err(PortError::Fatal(format!(
+                        "the consumer died: {code}: {why}"
+                    )));
                 }
                 match error.rdkafka_error_code() {
-                    Some(RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange) => {
-                        Err(PortError::Fatal(format!(
-                            "the next offset of the group is no longer in its input topic: {error}"
-                        )))
-                    }
+                    Some(
+                        RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange,
+                    ) => Err(PortError::Fatal(format!(
+                        "the next offset of the group is no longer in its input topic: {error}"
+                    ))),
                     Some(code) if super::is_denied(code) => {
                         tracing::error!(event = "kafka.denied", error = %error);
                         Ok(Inbound::Idle)
@@ -256,17 +320,24 @@ impl Source for KafkaSource {
             && let Some(Ok(message)) = consumer.poll(Duration::ZERO)
         {
             // Nothing is started while only serving; what slips through is read again after the next start.
-            tracing::debug!(event = "kafka.unexpected_record", partition = message.partition());
+            tracing::debug!(
+                event = "kafka.unexpected_record",
+                partition = message.partition()
+            );
         }
     }
 
     fn accept(&mut self, _parts: &[PartitionId]) -> Result<(), PortError> {
-        self.consumer()?.incremental_assign(&TopicPartitionList::new()).map_err(assignment_error)
+        self.consumer()?
+            .incremental_assign(&TopicPartitionList::new())
+            .map_err(assignment_error)
     }
 
     fn release(&mut self, parts: &[PartitionId]) -> Result<(), PortError> {
         let mine = self.take_started(parts);
-        self.consumer()?.incremental_unassign(&self.context.list(&mine)).map_err(assignment_error)
+        self.consumer()?
+            .incremental_unassign(&self.context.list(&mine))
+            .map_err(assignment_error)
     }
 
     fn start(&mut self, at: PartitionId, offset: i64) -> Result<(), PortError> {
@@ -274,10 +345,16 @@ impl Source for KafkaSource {
             return Ok(());
         }
         let mut list = TopicPartitionList::with_capacity(1);
-        let from = if self.settings.durable { Offset::Offset(offset) } else { Offset::Beginning };
+        let from = if self.settings.durable {
+            Offset::Offset(offset)
+        } else {
+            Offset::Beginning
+        };
         list.add_partition_offset(self.context.name(at), at.partition, from)
             .map_err(|e| PortError::Fatal(e.to_string()))?;
-        self.consumer()?.incremental_assign(&list).map_err(assignment_error)?;
+        self.consumer()?
+            .incremental_assign(&list)
+            .map_err(assignment_error)?;
         self.positions.insert(at, offset);
         self.context.shared().started.insert(at);
         Ok(())
@@ -288,11 +365,15 @@ impl Source for KafkaSource {
         if mine.is_empty() {
             return Ok(());
         }
-        self.consumer()?.incremental_unassign(&self.context.list(&mine)).map_err(assignment_error)
+        self.consumer()?
+            .incremental_unassign(&self.context.list(&mine))
+            .map_err(assignment_error)
     }
 
     fn membership(&self) -> Result<ConsumerGroupMetadata, PortError> {
-        self.consumer()?.group_metadata().ok_or_else(|| PortError::Transient("not a member of the group".into()))
+        self.consumer()?
+            .group_metadata()
+            .ok_or_else(|| PortError::Transient("not a member of the group".into()))
     }
 
     fn committed(
@@ -306,7 +387,9 @@ impl Source for KafkaSource {
             .map_err(|e| PortError::Transient(e.to_string()))?;
         let mut found = BTreeMap::new();
         for element in answer.elements() {
-            element.error().map_err(|e| PortError::Transient(e.to_string()))?;
+            element
+                .error()
+                .map_err(|e| PortError::Transient(e.to_string()))?;
             if let Some(at) = self.context.id(element.topic(), element.partition()) {
                 found.insert(at, offset_of(element.offset()));
             }
@@ -315,15 +398,27 @@ impl Source for KafkaSource {
     }
 
     fn writable(&mut self, topic: u16, limit: Duration) -> Result<i32, PortError> {
-        let input = self.context.name(PartitionId { topic, partition: 0 });
+        let input = self.context.name(PartitionId {
+            topic,
+            partition: 0,
+        });
         let mut least = i32::MAX;
         let state = crate::runtime::settings::state_topic(input);
-        for name in self.settings.outputs().into_iter().chain(self.settings.durable.then_some(state.as_str())) {
+        for name in self
+            .settings
+            .outputs()
+            .into_iter()
+            .chain(self.settings.durable.then_some(state.as_str()))
+        {
             let metadata = self
                 .consumer()?
                 .fetch_metadata(Some(name), limit)
                 .map_err(|e| PortError::Transient(format!("{name}: {e}")))?;
-            let count = metadata.topics().iter().find(|t| t.name() == name).map_or(0, |t| t.partitions().len());
+            let count = metadata
+                .topics()
+                .iter()
+                .find(|t| t.name() == name)
+                .map_or(0, |t| t.partitions().len());
             least = least.min(i32::try_from(count).unwrap_or(i32::MAX));
         }
         Ok(least)
@@ -356,12 +451,56 @@ impl Drop for KafkaSource {
     }
 }
 
-/// The wrapper unwraps a header's name as UTF-8; a name that is none must not end the worker.
-fn header<H: Headers>(headers: &H, index: usize) -> (&str, Option<&[u8]>) {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| headers.try_get(index)))
-        .ok()
-        .flatten()
-        .map_or(("\u{fffd}", None), |h| (h.key, h.value))
+/// The headers of a record as the client holds them. The wrapper's own reader unwraps a header's name as UTF-8,
+/// which a hostile producer need not write.
+struct RawHeaders<'a> {
+    headers: *const raw::rd_kafka_headers_t,
+    count: usize,
+    of: PhantomData<&'a BorrowedMessage<'a>>,
+}
+
+impl<'a> RawHeaders<'a> {
+    fn of(message: &'a BorrowedMessage<'_>) -> Self {
+        let mut headers = std::ptr::null_mut();
+        // SAFETY: the record is alive, and owns the headers that the call points to.
+        let count = unsafe {
+            match raw::rd_kafka_message_headers(message.ptr(), &raw mut headers) {
+                RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR => raw::rd_kafka_header_cnt(headers),
+                _ => 0,
+            }
+        };
+        Self {
+            headers,
+            count,
+            of: PhantomData,
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.count
+    }
+
+    /// A name that is not UTF-8 reads as the replacement character.
+    fn get(&self, index: usize) -> (&'a str, Option<&'a [u8]>) {
+        let (mut name, mut value, mut size) = (std::ptr::null(), std::ptr::null(), 0);
+        // SAFETY: name and value point into the record, which outlives `'a`; they are read only on success.
+        unsafe {
+            let found = raw::rd_kafka_header_get_all(
+                self.headers,
+                index,
+                &raw mut name,
+                &raw mut value,
+                &raw mut size,
+            );
+            if found != RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR {
+                return ("\u{fffd}", None);
+            }
+            let name = CStr::from_ptr(name).to_str().unwrap_or("\u{fffd}");
+            let value =
+                (!value.is_null()).then(|| std::slice::from_raw_parts(value.cast::<u8>(), size));
+            (name, value)
+        }
+    }
 }
 
 pub(crate) fn offset_of(offset: Offset) -> Option<i64> {

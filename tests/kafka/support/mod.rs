@@ -14,7 +14,9 @@ pub fn broker() -> Option<&'static Broker> {
     static BROKER: OnceLock<Result<Broker, String>> = OnceLock::new();
     match BROKER.get_or_init(Broker::start) {
         Ok(broker) => Some(broker),
-        Err(reason) if std::env::var("CI").is_ok_and(|v| v == "true") => panic!("no broker: {reason}"),
+        Err(reason) if std::env::var("CI").is_ok_and(|v| v == "true") => {
+            panic!("no broker: {reason}")
+        }
         Err(reason) => {
             println!("SKIPPED: {reason}");
             None
@@ -26,5 +28,9 @@ pub fn broker() -> Option<&'static Broker> {
 pub fn unique(prefix: &str) -> String {
     use std::sync::atomic::{AtomicU32, Ordering};
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    format!("{prefix}-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+    format!(
+        "{prefix}-{}-{}",
+        std::process::id(),
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    )
 }
