@@ -13,9 +13,7 @@ use super::json::Value;
 
 /// A call's position within its response: Responses `(output_index, 0)`, Chat `(tool_calls index, choice)`,
 /// Anthropic `(content block index, 0)`, Gemini order of arrival, MCP `(0, 0)` of an exchange of its own.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Slot(pub u32, pub u32);
 
 /// Who runs a call.
@@ -86,9 +84,7 @@ pub enum ItemStatus {
 }
 
 /// Why a call never became final. The label of `cut_call`.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub enum CutReason {
     /// The output token limit, or the context window.
     MaxTokens,
@@ -167,15 +163,9 @@ pub enum Part<'r> {
     /// A JSON value (object, array, scalar) that the model reads as it stands.
     Json(Value<'r>),
     /// An image, audio, file, document that is not text; the label names its wire type.
-    Media {
-        value: Value<'r>,
-        kind: &'static str,
-    },
+    Media { value: Value<'r>, kind: &'static str },
     /// An opaque or unknown part: never scanned, never edited.
-    Opaque {
-        value: Value<'r>,
-        kind: &'static str,
-    },
+    Opaque { value: Value<'r>, kind: &'static str },
 }
 
 /// Whether a result says that its tool failed, by the provider's own means.

@@ -4,11 +4,31 @@
 //! range in the source. Nothing is copied or decoded until asked for. Unlike serde_json's values it sees
 //! duplicate keys, lone surrogates, number spelling and exact positions, which is what a guard needs: it
 //! must see what any other parser would see. Differential-tested against serde_json: both accept the same
-//! texts, limits aside.
+//! texts, limits aside. Where they differ, this scanner accepts more, because it judges nothing:
+//! - lone surrogate escapes (`\ud83d`), which serde_json refuses and JavaScript accepts;
+//! - numbers out of range (`1e999`), which serde_json refuses and others round to infinity;
+//! - depth, where serde_json refuses from 128 on and our limit is given;
+//! - the member name `$serde_json::private::RawValue`, which serde_json's `Value` takes for its own;
+//! - in the text of another JSON string, lone surrogates in their three-byte form, which are not UTF-8.
+//!
+//! Place in the journey: decode and translate read records and bodies through it; policies read arguments and
+//! results. Invariants: time is linear in the bytes for any input and any depth; memory is bounded by
+//! [`JsonLimits::nodes`]; `parse` of a whole text succeeds only if every byte belongs to one RFC 8259 text.
+//! A value's path costs its depth, not the number of its siblings, so that a finding per value stays linear.
+//!
+//! Left out: typed access (serde_json has it), comparing or hashing values (policies digest raw bytes),
+//! and repairing broken JSON (a guard must not guess).
 
-use super::layer::{Layer, LayerError, Span, Step};
+mod scan;
+mod view;
+
+use super::layer::{Layer, LayerError, Span, Step, json_string};
 use bumpalo::Bump;
 use std::borrow::Cow;
+use std::cell::RefCell;
+use std::fmt;
+
+pub use view::{Items, Members, Walk};
 
 /// Bounds of one document.
 #[derive(Debug, Clone, Copy)]
@@ -59,23 +79,40 @@ pub enum Kind {
     Object,
 }
 
-/// One value or key of the tape. Twelve bytes; `next` is the index behind the value's subtree.
+/// No node: the parent of a root.
+const NONE: u32 = u32::MAX;
+
+/// One value or key of the tape, 24 bytes. `next` is the index behind the value's subtree, `parent` its
+/// container, `ordinal` its place there (a key has that of its value).
 #[derive(Debug, Clone, Copy)]
 pub struct Node {
     pub(crate) start: u32,
     pub(crate) end: u32,
     pub(crate) next: u32,
+    parent: u32,
+    ordinal: u32,
     pub(crate) kind: Kind,
     /// For strings: holds a backslash. For objects: nothing.
     pub(crate) escaped: bool,
+    /// A member's name; its value is the next node.
+    is_key: bool,
 }
 
-/// A value in a parsed document: a position on its tape. Copy, two pointers and an index.
-#[derive(Debug, Clone, Copy)]
+/// A value in a parsed document: a position on its tape. Copy, two pointers and an index. `Debug` shows no
+/// text.
+#[derive(Clone, Copy)]
 pub struct Value<'r> {
     pub(crate) layer: &'r Layer<'r>,
     pub(crate) tape: &'r [Node],
     pub(crate) ix: u32,
+}
+
+impl fmt::Debug for Value<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Value")
+            .field("node", &self.node())
+            .finish_non_exhaustive()
+    }
 }
 
 /// Parses the whole layer as one JSON document (leading and trailing white space allowed).
@@ -83,30 +120,49 @@ pub struct Value<'r> {
 /// # Errors
 /// [`JsonError`] names the first offence. After `Trailing` the caller can ask [`parse_prefix`] for the value.
 pub fn parse<'r>(
-    _bump: &'r Bump,
-    _layer: &'r Layer<'r>,
-    _limits: JsonLimits,
+    bump: &'r Bump,
+    layer: &'r Layer<'r>,
+    limits: JsonLimits,
 ) -> Result<Value<'r>, JsonError> {
-    todo!()
+    let (value, end) = parse_prefix(bump, layer, 0, limits)?;
+    let rest = scan::skip_space(layer.bytes, end as usize);
+    if rest < layer.bytes.len() {
+        return Err(JsonError {
+            at: rest as u32,
+            kind: JsonErrorKind::Trailing,
+        });
+    }
+    Ok(value)
 }
 
 /// Parses the first JSON value from byte offset `from` on and returns it with the offset just behind it.
+/// What follows is not looked at, so values that stand one behind the other are read in linear time.
+///
+/// # Errors
+/// [`JsonError`] names the first offence, never `Trailing`.
 pub fn parse_prefix<'r>(
-    _bump: &'r Bump,
-    _layer: &'r Layer<'r>,
-    _from: u32,
-    _limits: JsonLimits,
+    bump: &'r Bump,
+    layer: &'r Layer<'r>,
+    from: u32,
+    limits: JsonLimits,
 ) -> Result<(Value<'r>, u32), JsonError> {
-    todo!()
+    let (tape, end) = scan::scan(bump, layer.bytes, from as usize, limits, layer.is_wtf8())?;
+    Ok((Value { layer, tape, ix: 0 }, end as u32))
 }
 
 impl<'r> Value<'r> {
+    fn node(&self) -> Node {
+        self.tape[self.ix as usize]
+    }
+    fn at(&self, ix: u32) -> Value<'r> {
+        Value { ix, ..*self }
+    }
     pub fn kind(&self) -> Kind {
-        self.tape[self.ix as usize].kind
+        self.node().kind
     }
     /// The value's bytes in its layer, a string's quotes included.
     pub fn span(&self) -> Span<'r> {
-        let node = self.tape[self.ix as usize];
+        let node = self.node();
         Span {
             layer: self.layer,
             start: node.start,
@@ -123,39 +179,77 @@ impl<'r> Value<'r> {
     }
     /// The root value of this value's document.
     pub fn root(&self) -> Value<'r> {
-        Value { ix: 0, ..*self }
+        self.at(0)
     }
     /// The last member of that name (as most parsers take it), compared after decoding escapes. `None` if this is no object.
-    pub fn get(&self, _name: &str) -> Option<Value<'r>> {
-        todo!()
+    pub fn get(&self, name: &str) -> Option<Value<'r>> {
+        let mut found = None;
+        for (key, value) in self.members() {
+            if key.is(name) {
+                found = Some(value);
+            }
+        }
+        found
     }
     /// The elements of an array; empty for anything else.
     pub fn items(&self) -> Items<'r> {
-        todo!()
+        Items::new(*self)
     }
     /// The members of an object in document order, duplicates included; empty for anything else.
     pub fn members(&self) -> Members<'r> {
-        todo!()
+        Members::new(*self)
+    }
+    /// A string's bytes between its quotes.
+    fn inside(&self) -> Option<&'r [u8]> {
+        let literal = self.literal()?;
+        Some(&literal[1..literal.len() - 1])
+    }
+    fn literal(&self) -> Option<&'r [u8]> {
+        (self.kind() == Kind::String).then(|| self.raw())
     }
     /// The decoded string as WTF-8 (lone surrogates in three bytes); `None` if this is no string.
     pub fn text(&self) -> Option<Cow<'r, [u8]>> {
-        todo!()
+        match self.node().escaped {
+            true => Some(Cow::Owned(json_string::decode(self.literal()?))),
+            false => Some(Cow::Borrowed(self.inside()?)),
+        }
     }
     /// The decoded string; `None` if this is no string or holds a lone surrogate.
     pub fn str(&self) -> Option<Cow<'r, str>> {
-        todo!()
+        match self.text()? {
+            Cow::Borrowed(text) => std::str::from_utf8(text).ok().map(Cow::Borrowed),
+            Cow::Owned(text) => String::from_utf8(text).ok().map(Cow::Owned),
+        }
     }
     /// True if this is a string that decodes to exactly `text`. No allocation.
-    pub fn is(&self, _text: &str) -> bool {
-        todo!()
+    pub fn is(&self, text: &str) -> bool {
+        match (self.literal(), self.node().escaped) {
+            (Some(literal), true) => json_string::decodes_to(literal, text.as_bytes()),
+            (Some(literal), false) => &literal[1..literal.len() - 1] == text.as_bytes(),
+            (None, _) => false,
+        }
+    }
+    /// True if this is a string that holds half of a surrogate pair, as an escape or (in the text of
+    /// another JSON string) in three bytes. No allocation.
+    pub fn has_lone_surrogate(&self) -> bool {
+        self.literal().is_some_and(json_string::has_lone_surrogate)
     }
     /// A JSON string's decoded text as a layer of its own (so that edits in it can be lowered).
+    /// Never an error in the inner result: the scanner has accepted the literal.
     pub fn text_layer(
         &self,
         bump: &'r Bump,
         step: Step,
     ) -> Option<Result<&'r Layer<'r>, LayerError>> {
-        (self.kind() == Kind::String).then(|| Layer::json_string(bump, self.span(), step))
+        let node = self.node();
+        (node.kind == Kind::String).then(|| {
+            Ok(Layer::checked_json_string(
+                bump,
+                self.span(),
+                node.escaped,
+                step,
+            ))
+        })
     }
     pub fn u64(&self) -> Option<u64> {
         std::str::from_utf8(self.raw()).ok()?.parse().ok()
@@ -169,52 +263,95 @@ impl<'r> Value<'r> {
     pub fn is_null(&self) -> bool {
         self.kind() == Kind::Null
     }
-    /// The name of the member that this value is, `None` for the root and for elements.
+    /// The name of the member that this value is, `None` for the root, for elements and for names.
     pub fn key(&self) -> Option<Value<'r>> {
-        todo!()
+        let key = self.at(self.ix.checked_sub(1)?);
+        key.node().is_key.then_some(key)
+    }
+    /// The array or object that this value (or name) stands in, `None` for the root.
+    pub fn parent(&self) -> Option<Value<'r>> {
+        let parent = self.node().parent;
+        (parent != NONE).then(|| self.at(parent))
     }
     /// Walks every value below and including this one, in document order. Keys are visited too, flagged.
     pub fn walk(&self) -> Walk<'r> {
-        todo!()
+        Walk::new(*self)
     }
-    /// The RFC 6901 pointer of this value from its document's root, as segments.
+    /// The RFC 6901 pointer of this value from its document's root, as segments. A key has the path of its
+    /// member. Costs the depth, not the number of siblings.
     pub fn path(&self) -> Vec<Segment<'r>> {
-        todo!()
+        let mut path = Vec::new();
+        let mut value = *self;
+        while let Some(parent) = value.parent() {
+            let name = if value.node().is_key {
+                Some(value)
+            } else {
+                value.key()
+            };
+            path.push(match name.and_then(|name| name.text()) {
+                Some(name) => Segment::Name(name),
+                None => Segment::Index(value.node().ordinal),
+            });
+            value = parent;
+        }
+        path.reverse();
+        path
     }
 }
 
 /// One segment of a pointer: an index, or a member's name still to be cleaned before it is shown.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Segment<'r> {
     Index(u32),
     Name(Cow<'r, [u8]>),
 }
 
-/// The path of the innermost value of `root` that contains this byte range of its layer.
-pub fn path_at<'r>(_root: Value<'r>, _start: u32, _end: u32) -> Vec<Segment<'r>> {
-    todo!()
+/// The innermost value (or key) of `root` that contains this byte range of its layer; `root` itself if the
+/// range lies outside. Costs a binary search and the depth.
+pub fn value_at<'r>(root: Value<'r>, start: u32, end: u32) -> Value<'r> {
+    let nodes = &root.tape[root.ix as usize..root.node().next as usize];
+    let behind = nodes.partition_point(|node| node.start <= start) as u32;
+    let mut value = root.at(root.ix + behind.saturating_sub(1));
+    while value.ix > root.ix && value.node().end < end {
+        match value.parent() {
+            Some(parent) => value = parent,
+            None => return root,
+        }
+    }
+    value
 }
 
-pub struct Items<'r>(std::marker::PhantomData<&'r ()>);
-impl<'r> Iterator for Items<'r> {
-    type Item = Value<'r>;
-    fn next(&mut self) -> Option<Value<'r>> {
-        todo!()
-    }
+/// The path, from the document's root, of the innermost value of `root` that contains this byte range of
+/// its layer. Inside a member's name it is the member's.
+pub fn path_at<'r>(root: Value<'r>, start: u32, end: u32) -> Vec<Segment<'r>> {
+    value_at(root, start, end).path()
 }
-pub struct Members<'r>(std::marker::PhantomData<&'r ()>);
-impl<'r> Iterator for Members<'r> {
-    /// Key (a string value) and value.
-    type Item = (Value<'r>, Value<'r>);
-    fn next(&mut self) -> Option<(Value<'r>, Value<'r>)> {
-        todo!()
-    }
+
+/// The documents that layers hold, parsed when a place in them must be named and kept for the next time.
+pub struct Documents<'r> {
+    bump: &'r Bump,
+    limits: JsonLimits,
+    seen: RefCell<Vec<(*const Layer<'r>, Option<Value<'r>>)>>,
 }
-pub struct Walk<'r>(std::marker::PhantomData<&'r ()>);
-impl<'r> Iterator for Walk<'r> {
-    /// The value, and whether it is a key.
-    type Item = (Value<'r>, bool);
-    fn next(&mut self) -> Option<(Value<'r>, bool)> {
-        todo!()
+
+impl<'r> Documents<'r> {
+    pub fn new(bump: &'r Bump, limits: JsonLimits) -> Self {
+        Self { bump, limits, seen: RefCell::new(Vec::new()) }
+    }
+
+    /// The layer's document; `None` if it holds none.
+    pub fn of(&self, layer: &'r Layer<'r>) -> Option<Value<'r>> {
+        let known = |seen: &(*const Layer<'r>, Option<Value<'r>>)| std::ptr::eq(seen.0, layer);
+        if let Some((_, value)) = self.seen.borrow().iter().find(|s| known(s)) {
+            return *value;
+        }
+        let value = parse(self.bump, layer, self.limits).ok();
+        self.seen.borrow_mut().push((layer, value));
+        value
+    }
+
+    /// The path of a span in its layer's document.
+    pub fn path(&self, span: &Span<'r>) -> Option<Vec<Segment<'r>>> {
+        Some(path_at(self.of(span.layer)?, span.start, span.end))
     }
 }

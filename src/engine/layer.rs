@@ -10,11 +10,24 @@
 //!
 //! Mapping tables are not stored. A layer keeps only its source span and its codec; the source is walked
 //! again in the rare case that a range must be mapped.
+//!
+//! Invariants: a layer's bytes are what its codec makes of its source; layers form a tree under one root;
+//! [`splice()`] changes no byte outside the lowered edits, and what it cannot lower exactly it refuses.
+//!
+//! Left out: a layer for compressed bytes (none of the wire formats carries them), and merging edits that
+//! overlap (which of two policies is right cannot be told from the bytes).
+
+mod base64;
+pub(in crate::engine) mod json_string;
+mod splice;
+pub(in crate::engine) mod sse;
 
 use bumpalo::Bump;
+use std::fmt;
+use std::ops::Range;
 
-/// A text and where it came from. Allocated in the step's arena, referred to by `&'r Layer<'r>`.
-#[derive(Debug)]
+/// A text and where it came from. Allocated in the step's arena, referred to by `&'r Layer<'r>`. `Debug`
+/// shows no text.
 pub struct Layer<'r> {
     /// The decoded bytes of this layer (WTF-8 for JSON strings, raw bytes for base64).
     pub bytes: &'r [u8],
@@ -27,7 +40,7 @@ pub struct Layer<'r> {
 }
 
 /// How a layer's source is encoded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Codec {
     /// The record itself, or a part of the parent taken as it stands.
     Slice,
@@ -93,6 +106,16 @@ impl<'r> Layer<'r> {
             step: Step::Hidden,
         })
     }
+    /// A text assembled from decoded fragments: an outermost layer too. Like the strings it was made of it
+    /// may hold lone surrogates in three bytes, and JSON in it is scanned with them allowed.
+    pub fn assembled(bump: &'r Bump, bytes: &'r [u8], step: Step) -> &'r Layer<'r> {
+        bump.alloc(Layer {
+            bytes,
+            source: None,
+            codec: Codec::JsonString,
+            step,
+        })
+    }
     /// The whole of this layer.
     pub fn span(&'r self) -> Span<'r> {
         Span {
@@ -111,21 +134,108 @@ impl<'r> Layer<'r> {
         })
     }
     /// Decodes a JSON string literal (quotes included). Borrows where nothing is escaped.
+    ///
+    /// # Errors
+    /// The source is not exactly one literal, or not UTF-8 (surrogates in three bytes pass if it lies in
+    /// the text of another JSON string).
     pub fn json_string(
-        _bump: &'r Bump,
-        _source: Span<'r>,
-        _step: Step,
+        bump: &'r Bump,
+        source: Span<'r>,
+        step: Step,
     ) -> Result<&'r Layer<'r>, LayerError> {
-        todo!()
+        match json_string::check(source.bytes(), source.layer.is_wtf8()) {
+            Ok(escaped) => Ok(Self::checked_json_string(bump, source, escaped, step)),
+            Err(at) => Err(LayerError::Invalid { at: at as u32 }),
+        }
     }
-    /// Decodes base64 text.
+
+    /// Decodes a literal that the scanner has accepted.
+    pub(super) fn checked_json_string(
+        bump: &'r Bump,
+        source: Span<'r>,
+        escaped: bool,
+        step: Step,
+    ) -> &'r Layer<'r> {
+        let literal = source.bytes();
+        let bytes = if escaped {
+            json_string::decode_in(bump, literal)
+        } else {
+            &literal[1..literal.len() - 1]
+        };
+        bump.alloc(Layer {
+            bytes,
+            source: Some(source),
+            codec: Codec::JsonString,
+            step,
+        })
+    }
+
+    /// The data of one server-sent event: its `data:` lines joined with `\n`. The source starts at a line
+    /// start (behind a byte order mark) and ends with the event; a blank line ends it at the latest.
+    /// Borrows where there is one data line. `None` if there is none.
+    pub fn sse_data(bump: &'r Bump, source: Span<'r>, step: Step) -> Option<&'r Layer<'r>> {
+        let bytes = sse::decode_in(bump, source.bytes())?;
+        Some(bump.alloc(Layer {
+            bytes,
+            source: Some(source),
+            codec: Codec::SseData,
+            step,
+        }))
+    }
+
+    /// Decodes base64 text: standard or URL-safe, padded or not, no white space.
+    ///
+    /// # Errors
+    /// A byte outside the alphabet (the two are not mixed), misplaced padding, an impossible length.
     pub fn base64(
-        _bump: &'r Bump,
-        _source: Span<'r>,
-        _step: Step,
+        bump: &'r Bump,
+        source: Span<'r>,
+        step: Step,
     ) -> Result<&'r Layer<'r>, LayerError> {
-        todo!()
+        let bytes = base64::decode_in(bump, source.bytes())
+            .map_err(|at| LayerError::Invalid { at: at as u32 })?;
+        Ok(bump.alloc(Layer {
+            bytes,
+            source: Some(source),
+            codec: Codec::Base64,
+            step,
+        }))
     }
+
+    /// True if lone surrogates may stand in the bytes in their three-byte form.
+    pub fn is_wtf8(&self) -> bool {
+        self.codec == Codec::JsonString
+    }
+}
+
+impl fmt::Debug for Layer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Layer")
+            .field("len", &self.bytes.len())
+            .field("codec", &self.codec)
+            .field("step", &self.step)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The steps of `at` that lead to a layer, outermost first, hidden ones left out.
+pub fn steps(layer: &Layer<'_>) -> Vec<Step> {
+    let sources = std::iter::successors(Some(layer), |layer| Some(layer.source?.layer));
+    let mut steps: Vec<Step> = sources
+        .map(|layer| layer.step)
+        .filter(|step| *step != Step::Hidden)
+        .collect();
+    steps.reverse();
+    steps
+}
+
+/// The range of `root` in which a span of a layer below it stands.
+///
+/// The range is exact, except that base64 widens it to whole groups, and that a range over several `data:`
+/// lines holds the lines between them. `None` if an end of the span lies inside an escape or a character,
+/// or if the layer does not descend from `root`.
+pub fn map_range<'r>(span: Span<'r>, root: &'r Layer<'r>) -> Option<Range<u32>> {
+    splice::map_range(span, root).map(|(start, end)| start as u32..end as u32)
 }
 
 /// One replacement: the decoded bytes of `span` become `with` (in the terms of that layer, so text for a
@@ -143,7 +253,20 @@ pub struct NotExact;
 
 /// Lowers edits of any layers to the record and splices them in one pass. `root` is the layer whose new
 /// bytes are wanted (the record; or an assembled text, whose layer has no source either).
-/// Edits are in any order; equal edits are one; overlapping ones are [`NotExact`].
-pub fn splice<'r>(_root: &'r Layer<'r>, _edits: &[Edit<'r>]) -> Result<Vec<u8>, NotExact> {
-    todo!()
+/// Edits are in any order; equal edits are one; overlapping ones are [`NotExact`]. Edits may touch; an
+/// empty span is an insertion, and two different insertions at one place overlap.
+///
+/// # Errors
+/// [`NotExact`], also for an edit of a layer that does not descend from `root`.
+pub fn splice<'r>(root: &'r Layer<'r>, edits: &[Edit<'r>]) -> Result<Vec<u8>, NotExact> {
+    splice::splice(root, edits)
+}
+
+/// The outermost layer around this one.
+pub fn root<'r>(layer: &'r Layer<'r>) -> &'r Layer<'r> {
+    let mut layer = layer;
+    while let Some(source) = layer.source {
+        layer = source.layer;
+    }
+    layer
 }

@@ -4,8 +4,10 @@
 //! [`state`] absorbs them and says what became judgeable, [`policy`] looks and reports, [`verdict`] decides,
 //! [`redact`] turns edits into bytes. [`Engine::step`] is all of that.
 
+pub mod digest;
 pub mod event;
 pub mod json;
+mod judge;
 pub mod layer;
 pub mod policy;
 pub mod provider;
@@ -15,6 +17,7 @@ pub mod verdict;
 pub mod wire;
 
 use bumpalo::Bump;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Milliseconds since the Unix epoch.
 pub type Millis = i64;
@@ -141,6 +144,8 @@ pub struct Out {
     pub emissions: Vec<Emission>,
     /// What happened, for metrics: bounded in number per step, never text from outside.
     pub observations: Vec<Observation>,
+    /// Compiled schemas, kept from record to record.
+    schemas: policy::SchemaCache,
     bump: Bump,
 }
 
@@ -191,6 +196,10 @@ pub enum Observation {
         provider: Option<provider::Provider>,
         kind: &'static str,
     },
+    /// Data that is not JSON, inside a record whose envelope could be read.
+    Undecodable {
+        provider: Option<provider::Provider>,
+    },
     Event {
         provider: Option<provider::Provider>,
         kind: wire::EventType,
@@ -210,6 +219,7 @@ pub struct Settings {
     pub limits: Limits,
     pub policy: policy::PolicySettings,
     pub redacted: Redacted,
+    pub dead_letter_payload: Payload,
     /// Secret for keyed digests, the same on all instances.
     pub fingerprint_key: [u8; 32],
     /// First eight characters of the cluster id: the first part of every id.
@@ -252,6 +262,17 @@ pub enum OnBlock {
     Withhold,
 }
 
+/// What a dead letter keeps of the record's value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Payload {
+    #[default]
+    Full,
+    /// A keyed digest and the size.
+    Hash,
+    None,
+}
+
 /// A setting that cannot hold: where, what, and the limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
@@ -264,13 +285,19 @@ pub struct Problem {
 pub struct Engine {
     settings: Settings,
     policies: policy::Policies,
+    keyed: digest::Keyed,
+    policy_key: [u8; 8],
 }
 
 impl Engine {
     /// # Errors
     /// Every setting that cannot hold, with its path.
-    pub fn new(_settings: Settings) -> Result<Engine, Vec<Problem>> {
-        todo!()
+    pub fn new(settings: Settings) -> Result<Engine, Vec<Problem>> {
+        let policies = policy::Policies::new(&settings.policy)?;
+        let keyed = digest::Keyed::new(settings.fingerprint_key);
+        let mut policy_key = [0; 8];
+        policy_key.copy_from_slice(&digest::sha256(policies.digest().as_bytes())[..8]);
+        Ok(Engine { settings, policies, keyed, policy_key })
     }
     pub fn settings(&self) -> &Settings {
         &self.settings
@@ -279,25 +306,45 @@ impl Engine {
     pub fn policy_digest(&self) -> &str {
         self.policies.digest()
     }
+    /// The policy digest as remembered results keep it.
+    fn policy_key(&self) -> [u8; 8] {
+        self.policy_key
+    }
     /// Judges one record. Total: never panics, blocks, logs or reads a clock. Clears `out` first.
-    pub fn step(
-        &self,
-        _state: &mut state::PartitionState,
-        _input: &Input<'_>,
-        _out: &mut Out,
-    ) -> Outcome {
-        todo!()
+    pub fn step(&self, state: &mut state::PartitionState, input: &Input<'_>, out: &mut Out) -> Outcome {
+        out.clear();
+        state.savepoint();
+        let mut bump = std::mem::take(&mut out.bump);
+        // A defect in the engine must not take the partition down: the record becomes a dead letter and the
+        // state is as if it had not been read.
+        let judged = catch_unwind(AssertUnwindSafe(|| judge::record(self, &bump, state, input, out)));
+        bump.reset();
+        out.bump = bump;
+        judged.unwrap_or_else(|_| {
+            state.rollback_to_savepoint();
+            judge::panicked(self, input, out)
+        })
     }
     /// Expires idle calls and conversations up to `now`, at most `budget` of them. Emissions carry the key of
     /// their conversation's first record. Clears `out` first.
     pub fn tick(
         &self,
-        _state: &mut state::PartitionState,
-        _source: TickSource<'_>,
-        _budget: u32,
-        _out: &mut Out,
+        state: &mut state::PartitionState,
+        source: TickSource<'_>,
+        budget: u32,
+        out: &mut Out,
     ) -> Remaining {
-        todo!()
+        out.clear();
+        state.savepoint();
+        let mut bump = std::mem::take(&mut out.bump);
+        let done = catch_unwind(AssertUnwindSafe(|| judge::tick(self, &bump, state, source, budget, out)));
+        bump.reset();
+        out.bump = bump;
+        done.unwrap_or_else(|_| {
+            state.rollback_to_savepoint();
+            out.clear();
+            Remaining::None
+        })
     }
 }
 
@@ -307,4 +354,19 @@ pub struct TickSource<'a> {
     pub topic: &'a str,
     pub partition: i32,
     pub now: Millis,
+}
+
+impl From<&Limits> for state::StateLimits {
+    fn from(limits: &Limits) -> Self {
+        Self {
+            call_bytes: limits.call_bytes,
+            open_calls_per_response: limits.open_calls_per_response,
+            open_calls_per_conversation: limits.open_calls_per_conversation,
+            history: limits.history,
+            conversation_bytes: limits.conversation_bytes,
+            partition_bytes: limits.partition_bytes,
+            call_ttl_ms: limits.call_ttl_ms,
+            conversation_ttl_ms: limits.conversation_ttl_ms,
+        }
+    }
 }

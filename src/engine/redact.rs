@@ -1,1 +1,198 @@
-//! Edits become bytes.
+//! Redact: edits become bytes.
+//!
+//! A redacted record is the input with byte ranges replaced, nothing re-serialised. An edit that touches an
+//! opaque field, or that a layer cannot carry exactly, turns the action into `block`. A blocked result is
+//! replaced by the provider's own error form, so that an agent's loop can go on.
+
+use super::digest::push_json_string;
+use super::event::{ResultItem, ResultShape};
+use super::json::{Documents, Kind, Segment, Value};
+use super::layer::{Edit, NotExact, Span, splice};
+use super::verdict::Decision;
+use super::wire::{Envelope, Mode};
+use super::{Emission, Input, To};
+
+/// Fields that a provider signs or that only it can read (`provider-formats` §10): never edited.
+const OPAQUE: &[&str] = &[
+    "encrypted_content",
+    "encrypted_index",
+    "encrypted_stdout",
+    "fingerprint",
+    "redacted_thinking",
+    "requestState",
+    "signature",
+    "thoughtSignature",
+    "thought_signature",
+];
+
+/// Whether an edit would touch an opaque field, at any layer around it.
+pub fn touches_opaque<'r>(edit: &Edit<'r>, documents: &Documents<'r>) -> bool {
+    let opaque = |segment: &Segment<'_>| match segment {
+        Segment::Name(name) => OPAQUE.iter().any(|o| o.as_bytes() == &**name),
+        Segment::Index(_) => false,
+    };
+    let mut span = Some(edit.span);
+    while let Some(here) = span {
+        if documents.path(&here).is_some_and(|path| path.iter().any(opaque)) {
+            return true;
+        }
+        span = here.layer.source;
+    }
+    false
+}
+
+/// The edits that replace a result by its provider's error form. `None`: the shape has none, so whatever
+/// holds the result is blocked. `note` is our own text.
+pub fn error_form<'r>(result: &ResultItem<'r>, note: &str) -> Option<Vec<Edit<'r>>> {
+    let text = json_string(&format!("[TOOL ERROR] {note}"));
+    let mut edits = Vec::with_capacity(2);
+    match result.shape {
+        ResultShape::AnthropicToolResult => {
+            set(&mut edits, result.item, result.content, "content", text);
+            set(&mut edits, result.item, result.failure_value, "is_error", b"true".to_vec());
+        }
+        ResultShape::ResponsesOutput | ResultShape::PlainOutput => {
+            set(&mut edits, result.item, result.content, "output", text);
+        }
+        ResultShape::ShellOutput => {
+            let mut shell = b"[{\"stdout\":\"\",\"stderr\":".to_vec();
+            shell.extend_from_slice(&text);
+            shell.extend_from_slice(b",\"outcome\":{\"type\":\"exit\",\"exit_code\":1}}]");
+            set(&mut edits, result.item, result.content, "output", shell);
+        }
+        ResultShape::ChatTool => set(&mut edits, result.item, result.content, "content", text),
+        ResultShape::GeminiResponse => {
+            let mut object = b"{\"error\":".to_vec();
+            object.extend_from_slice(&text);
+            object.push(b'}');
+            set(&mut edits, result.item, result.content, "response", object);
+        }
+        ResultShape::McpResult => {
+            let mut content = b"[{\"type\":\"text\",\"text\":".to_vec();
+            content.extend_from_slice(&text);
+            content.extend_from_slice(b"}]");
+            set(&mut edits, result.item, result.content, "content", content);
+            set(&mut edits, result.item, result.failure_value, "isError", b"true".to_vec());
+        }
+        ResultShape::Host => {
+            set(&mut edits, result.item, result.content, "content", text);
+            set(&mut edits, result.item, result.failure_value, "outcome", b"\"error\"".to_vec());
+        }
+        ResultShape::TypedOutput | ResultShape::Server => return None,
+    }
+    Some(edits)
+}
+
+/// Replaces a member's value, or adds the member before the object's closing brace.
+fn set<'r>(edits: &mut Vec<Edit<'r>>, object: Value<'r>, value: Option<Value<'r>>, name: &str, with: Vec<u8>) {
+    if let Some(value) = value {
+        if value.raw() != with {
+            edits.push(Edit { span: value.span(), with });
+        }
+        return;
+    }
+    let span = object.span();
+    let mut member = Vec::with_capacity(with.len() + name.len() + 4);
+    if object.members().next().is_some() {
+        member.push(b',');
+    }
+    push_json_string(&mut member, name.as_bytes());
+    member.push(b':');
+    member.extend_from_slice(&with);
+    let at = span.end.saturating_sub(1);
+    // Two additions to one object stand at the same place: they are one insertion.
+    if let Some(last) = edits.iter_mut().find(|e| {
+        e.span.start == at && e.span.end == at && std::ptr::eq(e.span.layer, span.layer)
+    }) {
+        last.with.extend_from_slice(&member);
+        return;
+    }
+    edits.push(Edit { span: Span { layer: span.layer, start: at, end: at }, with: member });
+}
+
+fn json_string(text: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() + 2);
+    push_json_string(&mut out, text.as_bytes());
+    out
+}
+
+/// What a published copy says of itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Stamp<'a> {
+    /// The new event id.
+    pub id: &'a str,
+    pub action: Decision,
+    pub verdict_id: &'a str,
+    /// `source` where the input had none (bare mode).
+    pub source: &'a str,
+    /// `type` where the input had none.
+    pub kind: &'a str,
+}
+
+/// The input with its edits, as a record of the redacted topic: same mode, same headers but for the
+/// attributes that name the copy.
+///
+/// # Errors
+/// [`NotExact`] if an edit cannot be lowered; the action then becomes `block`.
+pub fn republish<'r>(
+    envelope: &Envelope<'r>,
+    input: &Input<'_>,
+    edits: &[Edit<'r>],
+    stamp: Stamp<'_>,
+) -> Result<Emission, NotExact> {
+    let mut headers = Vec::with_capacity(input.headers.len() + 3);
+    for (name, value) in input.headers {
+        let stamped = matches!(*name, "ce_id" | "ce_sgaction" | "ce_sgverdictid");
+        if let (false, Some(value)) = (stamped, value) {
+            headers.push(((*name).to_owned(), value.to_vec()));
+        }
+    }
+    let mut header = |name: &str, value: &str| headers.push((name.to_owned(), value.as_bytes().to_vec()));
+    let mut all = edits.to_vec();
+    match envelope.mode {
+        Mode::Binary => {
+            header("ce_id", stamp.id);
+            header("ce_sgaction", stamp.action.name());
+            header("ce_sgverdictid", stamp.verdict_id);
+        }
+        Mode::Structured => {
+            let root = envelope.structured.ok_or(NotExact)?;
+            stamp_structured(&mut all, root, stamp)?;
+        }
+        Mode::Bare => {
+            header("ce_specversion", "1.0");
+            header("ce_id", stamp.id);
+            header("ce_source", stamp.source);
+            header("ce_type", stamp.kind);
+            header("ce_sgaction", stamp.action.name());
+            header("ce_sgverdictid", stamp.verdict_id);
+        }
+    }
+    let value = if all.is_empty() { envelope.record.bytes.to_vec() } else { splice(envelope.record, &all)? };
+    Ok(Emission { to: To::Redacted, key: input.key.map(<[u8]>::to_vec), headers, value: Some(value), timestamp: None })
+}
+
+fn stamp_structured<'r>(edits: &mut Vec<Edit<'r>>, root: Value<'r>, stamp: Stamp<'_>) -> Result<(), NotExact> {
+    if root.kind() != Kind::Object {
+        return Err(NotExact);
+    }
+    let mut added = Vec::new();
+    for (name, value) in [("sgaction", stamp.action.name()), ("sgverdictid", stamp.verdict_id)] {
+        match root.get(name) {
+            Some(old) => edits.push(Edit { span: old.span(), with: json_string(value) }),
+            None => {
+                push_json_string(&mut added, name.as_bytes());
+                added.push(b':');
+                push_json_string(&mut added, value.as_bytes());
+                added.push(b',');
+            }
+        }
+    }
+    let id = root.get("id").ok_or(NotExact)?;
+    edits.push(Edit { span: id.span(), with: json_string(stamp.id) });
+    if !added.is_empty() {
+        let at = root.span().start + 1;
+        edits.push(Edit { span: Span { layer: root.layer(), start: at, end: at }, with: added });
+    }
+    Ok(())
+}

@@ -3,12 +3,32 @@
 //! First step of a record's journey. What cannot be read is a [`Reject`] value and goes to the dead-letter
 //! topic; nothing here fails otherwise. The event's data is not parsed yet: it is a [`Layer`] with
 //! `Step::Data` (a slice of the record, or a decoded JSON string or base64 of a structured event).
+//!
+//! By the CNCF Kafka protocol binding 1.0: the `content-type` header decides between structured and binary
+//! mode; `ce_` header values are UTF-8 and not percent-encoded (the HTTP binding's are); header names are
+//! compared without case, because brokers' clients differ. A header that stands twice with different values
+//! has no meaning of its own and is refused. `null` members of a structured event count as absent, numbers
+//! and booleans as their text.
+//!
+//! Left out: batches (`application/cloudevents-batch+json`) and Avro, which no producer of ours writes.
 
-use super::json::Value;
-use super::layer::Layer;
-use super::provider::Provider;
+mod attributes;
+mod content;
+
+pub use content::event_stream;
+
+use super::json::{self, JsonErrorKind, JsonLimits, Kind, Value};
+use super::layer::{Layer, LayerError, Step};
+use super::provider::{self, Provider};
 use super::{Input, Limits};
+use attributes::{Attributes, attribute, once, starts_with, text};
 use bumpalo::Bump;
+use content::{json_type, media_type, readable};
+
+/// What a structured envelope adds to the depth of its data.
+const ENVELOPE_DEPTH: u32 = 2;
+/// What a structured envelope may add to the nodes of its data.
+const ENVELOPE_NODES: u32 = 256;
 
 /// How the record carries its event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,8 +126,285 @@ pub enum Decoded<'r> {
     Reject(Reject),
 }
 
-/// Decodes one record. `lines`: the input is a line of a file, where a value that looks like a structured
-/// event is one without a content type (`check`).
-pub fn decode<'r>(_bump: &'r Bump, _input: &Input<'r>, _limits: &Limits) -> Decoded<'r> {
-    todo!()
+/// What decoding needs of the settings.
+#[derive(Debug, Clone, Copy)]
+pub struct DecodeOptions<'a> {
+    pub limits: &'a Limits,
+    /// The input is a line of a file (`check`): a value that looks like a structured event is one without a
+    /// content type.
+    pub lines: bool,
+}
+
+impl EventType {
+    const NAMES: [(EventType, &'static str); 8] = [
+        (EventType::ModelRequest, "io.sluicegate.model.request.v1"),
+        (EventType::ModelResponse, "io.sluicegate.model.response.v1"),
+        (EventType::ModelChunk, "io.sluicegate.model.chunk.v1"),
+        (EventType::ModelClosed, "io.sluicegate.model.closed.v1"),
+        (EventType::ToolStarted, "io.sluicegate.tool.started.v1"),
+        (EventType::ToolResult, "io.sluicegate.tool.result.v1"),
+        (EventType::Render, "io.sluicegate.render.v1"),
+        (EventType::McpMessage, "io.sluicegate.mcp.message.v1"),
+    ];
+    /// The value of `type`; empty for an unknown one.
+    pub fn name(self) -> &'static str {
+        Self::NAMES
+            .into_iter()
+            .find(|(kind, _)| *kind == self)
+            .map_or("", |(_, name)| name)
+    }
+    pub fn from_name(name: &str) -> EventType {
+        Self::NAMES
+            .into_iter()
+            .find(|(_, known)| *known == name)
+            .map_or(EventType::Unknown, |(kind, _)| kind)
+    }
+    /// Whether a record of this type says nothing without a value.
+    fn needs_data(self) -> bool {
+        !matches!(self, EventType::ModelClosed | EventType::Unknown)
+    }
+    /// Whether a record of this type speaks in a provider's format.
+    fn has_provider(self) -> bool {
+        matches!(
+            self,
+            EventType::ModelRequest | EventType::ModelResponse | EventType::ModelChunk
+        )
+    }
+}
+
+impl Reject {
+    /// The reason label of the dead letter and of the metric.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::EmptyValue => "empty_value",
+            Self::NotAnEvent => "not_an_event",
+            Self::InvalidJson => "invalid_json",
+            Self::TooDeep => "too_deep",
+            Self::TooManyNodes => "too_many_nodes",
+            Self::MissingAttribute => "missing_attribute",
+            Self::BadAttribute => "bad_attribute",
+            Self::UnsupportedSpecVersion => "unsupported_spec_version",
+            Self::UnknownProvider => "unknown_provider",
+            Self::NoConversation => "no_conversation",
+            Self::UnsupportedContentType => "unsupported_content_type",
+            Self::InvalidBase64 => "invalid_base64",
+            Self::EnginePanic => "engine_panic",
+        }
+    }
+}
+
+/// Decodes one record.
+pub fn decode<'r>(bump: &'r Bump, input: &Input<'r>, options: DecodeOptions<'_>) -> Decoded<'r> {
+    match decode_record(bump, input, options) {
+        Ok(decoded) => decoded,
+        Err(reject) => Decoded::Reject(reject),
+    }
+}
+
+fn decode_record<'r>(
+    bump: &'r Bump,
+    input: &Input<'r>,
+    options: DecodeOptions<'_>,
+) -> Result<Decoded<'r>, Reject> {
+    let value = input.value.unwrap_or_default();
+    let oversize = oversize(input, options.limits);
+    let record = Layer::record(bump, if oversize { &[] } else { value });
+    let content_type = content_type_header(input)?;
+    let mode = mode(input, content_type)?;
+    if mode == Mode::Binary {
+        let envelope = binary(input, record, content_type)?;
+        if oversize {
+            return Ok(Decoded::Oversize(envelope));
+        }
+        let data = (!value.is_empty()).then(|| Layer::slice(bump, record.span(), Step::Data));
+        return finish(Envelope { data, ..envelope });
+    }
+    if oversize {
+        return Ok(Decoded::Oversize(blank(mode, record)));
+    }
+    if value.is_empty() {
+        return Err(Reject::EmptyValue);
+    }
+    let limits = JsonLimits {
+        depth: options.limits.json_depth.saturating_add(ENVELOPE_DEPTH),
+        nodes: options.limits.json_nodes.saturating_add(ENVELOPE_NODES),
+    };
+    let root = json::parse(bump, record, limits).map_err(|error| match error.kind {
+        JsonErrorKind::TooDeep => Reject::TooDeep,
+        JsonErrorKind::TooManyNodes => Reject::TooManyNodes,
+        _ => Reject::InvalidJson,
+    })?;
+    let looks = options.lines && root.get("specversion").is_some() && root.get("type").is_some();
+    if mode == Mode::Structured || looks {
+        return structured(bump, record, root).and_then(finish);
+    }
+    let (provider, kind) = provider::detect(root).ok_or(Reject::NotAnEvent)?;
+    Ok(Decoded::Event(Envelope {
+        kind,
+        provider,
+        data: Some(Layer::slice(bump, record.span(), Step::Data)),
+        ..blank(Mode::Bare, record)
+    }))
+}
+
+/// Offsets inside a record are 32 bits wide, so a limit above that holds no further.
+fn oversize(input: &Input<'_>, limits: &Limits) -> bool {
+    let bytes = input.key.map_or(0, <[u8]>::len) + input.value.map_or(0, <[u8]>::len);
+    bytes as u64 > limits.record_bytes.min(u64::from(u32::MAX))
+}
+
+fn content_type_header<'r>(input: &Input<'r>) -> Result<Option<&'r str>, Reject> {
+    let mut found = None;
+    for (name, value) in input.headers {
+        if name.eq_ignore_ascii_case("content-type")
+            && let Some(value) = value
+        {
+            once(&mut found, text(value)?)?;
+        }
+    }
+    Ok(found)
+}
+
+fn mode(input: &Input<'_>, content_type: Option<&str>) -> Result<Mode, Reject> {
+    let media = content_type.map_or("", media_type);
+    if starts_with(media, "application/cloudevents") {
+        let known = media.eq_ignore_ascii_case("application/cloudevents+json");
+        return match known && readable(content_type) {
+            true => Ok(Mode::Structured),
+            false => Err(Reject::UnsupportedContentType),
+        };
+    }
+    let binary = input
+        .headers
+        .iter()
+        .any(|(name, _)| starts_with(name, "ce_"));
+    Ok(if binary { Mode::Binary } else { Mode::Bare })
+}
+
+/// An envelope of which nothing is known.
+fn blank<'r>(mode: Mode, record: &'r Layer<'r>) -> Envelope<'r> {
+    Envelope {
+        mode,
+        id: "",
+        source: "",
+        kind: EventType::Unknown,
+        type_name: "",
+        provider: None,
+        conversation: None,
+        fleet: None,
+        agent: None,
+        response_id: None,
+        sequence: None,
+        time: None,
+        traceparent: None,
+        tracestate: None,
+        mcp_server: None,
+        direction: None,
+        call_id: None,
+        tool: None,
+        display: None,
+        history_from: None,
+        http_status: None,
+        content_type: None,
+        record,
+        structured: None,
+        data: None,
+    }
+}
+
+fn binary<'r>(
+    input: &Input<'r>,
+    record: &'r Layer<'r>,
+    content_type: Option<&'r str>,
+) -> Result<Envelope<'r>, Reject> {
+    let mut attributes = Attributes::default();
+    for (name, value) in input.headers {
+        let (true, Some(value)) = (starts_with(name, "ce_"), value) else {
+            continue;
+        };
+        // `starts_with` compared ASCII, so the cut is at a character.
+        if let Some(slot) = attributes.slot(&name[3..].to_ascii_lowercase()) {
+            once(slot, text(value)?)?;
+        }
+    }
+    let envelope = attributes.check(Mode::Binary, record)?;
+    Ok(Envelope {
+        content_type: content_type.or(envelope.content_type),
+        ..envelope
+    })
+}
+
+fn structured<'r>(
+    bump: &'r Bump,
+    record: &'r Layer<'r>,
+    root: Value<'r>,
+) -> Result<Envelope<'r>, Reject> {
+    if root.kind() != Kind::Object {
+        return Err(Reject::NotAnEvent);
+    }
+    let mut attributes = Attributes::default();
+    let (mut data, mut base64) = (None, None);
+    for (key, value) in root.members() {
+        let Some(name) = key.str() else { continue };
+        match &*name {
+            "data" => data = Some(value).filter(|v| !v.is_null()),
+            "data_base64" => base64 = Some(value).filter(|v| !v.is_null()),
+            name => {
+                if let Some(slot) = attributes.slot(name) {
+                    *slot = attribute(bump, value)?;
+                }
+            }
+        }
+    }
+    let envelope = attributes.check(Mode::Structured, record)?;
+    let data = match (data, base64) {
+        (Some(_), Some(_)) => return Err(Reject::BadAttribute),
+        (None, None) => None,
+        (Some(value), None)
+            if value.kind() == Kind::String && !json_type(envelope.content_type) =>
+        {
+            // The scanner has accepted the literal, so this cannot fail.
+            let layer = Layer::json_string(bump, value.span(), Step::Data);
+            Some(layer.map_err(|_: LayerError| Reject::InvalidJson)?)
+        }
+        (Some(value), None) => Some(Layer::slice(bump, value.span(), Step::Data)),
+        (None, Some(value)) => Some(base64_data(bump, value)?),
+    };
+    Ok(Envelope {
+        structured: Some(root),
+        data: data.filter(|data| !data.bytes.is_empty()),
+        ..envelope
+    })
+}
+
+fn base64_data<'r>(bump: &'r Bump, value: Value<'r>) -> Result<&'r Layer<'r>, Reject> {
+    let literal = value.span();
+    if value.kind() != Kind::String {
+        return Err(Reject::InvalidBase64);
+    }
+    // `\/` is a legal spelling of `/`: such a literal is decoded first.
+    let span = match literal.bytes().contains(&b'\\') {
+        true => Layer::json_string(bump, literal, Step::Hidden)
+            .map_err(|_: LayerError| Reject::InvalidBase64)?
+            .span(),
+        false => super::layer::Span {
+            start: literal.start + 1,
+            end: literal.end - 1,
+            ..literal
+        },
+    };
+    Layer::base64(bump, span, Step::Data).map_err(|_: LayerError| Reject::InvalidBase64)
+}
+
+/// The last checks, the same for both CloudEvents modes.
+fn finish(envelope: Envelope<'_>) -> Result<Decoded<'_>, Reject> {
+    if envelope.kind.needs_data() {
+        if envelope.data.is_none() {
+            return Err(Reject::EmptyValue);
+        }
+        if !readable(envelope.content_type) {
+            return Err(Reject::UnsupportedContentType);
+        }
+    }
+    Ok(Decoded::Event(envelope))
 }

@@ -6,6 +6,7 @@
 
 pub mod ledger;
 pub mod source;
+pub mod tap;
 pub mod topics;
 
 use std::time::{Duration, Instant};

@@ -1,11 +1,22 @@
-//! The effects.
+//! The effects: Kafka, HTTP, configuration, logs and metrics, the command line.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "clocks, files, sockets and threads are banned in the engine; this is where they live"
+)]
 
+pub mod admin;
+pub mod cli;
+pub mod config;
 pub mod embedded;
 pub mod environment;
+pub mod engine_judge;
 pub mod judge;
 pub mod kafka;
 pub mod port;
+pub mod reporter;
 pub mod restore;
 pub mod service;
 pub mod settings;
+pub mod telemetry;
 pub mod worker;

@@ -3,12 +3,26 @@
 //! A policy is one file and two registry lines. Policies never import one another; what several need stands
 //! in this module or in `scan`. A policy cannot change state, and what it reports holds no text from outside.
 
+mod registry;
+mod report;
+mod schema;
+mod sg01_output_bounds;
+mod sg04_argument_checks;
+mod sg08_final_arguments;
+mod tools;
+pub mod truncate;
+
+pub use registry::Policies;
+pub use report::Report;
+pub use schema::{Compiled, SchemaCache};
+pub use tools::ToolKnown;
+
 use super::Millis;
 use super::event::{CutReason, Form, ResultItem, Started};
 use super::json::{JsonError, Value};
-use super::layer::{Edit, Layer, Span};
+use super::layer::{Layer, Span};
 use super::provider::Provider;
-use super::state::{Call, Conversation, Exchange, Tool};
+use super::state::{Call, Conversation, Exchange};
 use super::verdict::{Checkpoint, Decision};
 use serde::{Deserialize, Serialize};
 
@@ -77,6 +91,12 @@ pub struct OptionsProblem {
 pub trait Policy: Sized + Send + Sync {
     const META: Meta;
     type Options: Default + Clone + Serialize + for<'de> Deserialize<'de>;
+    /// Every option that cannot hold, so that an operator sees all of them at once.
+    fn problems(_options: &Self::Options) -> Vec<OptionsProblem> {
+        Vec::new()
+    }
+    /// # Errors
+    /// The first of [`Policy::problems`].
     fn new(options: Self::Options, profile: Profile) -> Result<Self, OptionsProblem>;
     fn check<'r>(&self, subject: &Subject<'_, 'r>, view: &View<'_>, report: &mut Report<'r>);
 }
@@ -164,7 +184,8 @@ pub struct RequestResult<'r> {
 pub struct View<'s> {
     pub conversation: &'s Conversation,
     pub exchange: Option<&'s Exchange>,
-    pub provider: Provider,
+    /// `None` for host events that name none and answer no known call.
+    pub provider: Option<Provider>,
     pub fleet: &'s str,
     pub agent: &'s str,
     /// The conversation's clock.
@@ -173,27 +194,13 @@ pub struct View<'s> {
     pub schemas: &'s SchemaCache,
 }
 
-/// What is known of a call's tool.
-#[derive(Debug, Clone, Copy)]
-pub enum ToolKnown<'s> {
-    /// The request of the exchange was not seen: nothing can be said.
-    RequestUnseen,
-    /// Declared, perhaps with a schema.
-    Declared(&'s Tool),
-    /// The request was seen and does not declare it.
-    Undeclared,
-}
-
 /// Where a finding is: an extent of a layer. Its `at` list is made when the verdict is.
 #[derive(Debug, Clone, Copy)]
 pub enum Place<'r> {
     /// The subject as a whole.
     Whole,
     /// This value (and, if `range` is given, these decoded bytes of its string).
-    Value {
-        value: Value<'r>,
-        range: Option<(u32, u32)>,
-    },
+    Value { value: Value<'r>, range: Option<(u32, u32)> },
     /// A byte range of a layer that is not JSON.
     Span(Span<'r>),
 }
@@ -210,7 +217,7 @@ pub enum Evidence {
         found: u64,
         limit: u64,
     },
-    /// A JSON Schema keyword, from the library's closed list, and how many violations there are.
+    /// A JSON Schema keyword of a closed list.
     Schema {
         keyword: &'static str,
     },
@@ -237,22 +244,6 @@ pub struct Finding<'r> {
     pub evidence: Evidence,
 }
 
-/// Collects what policies say of one subject.
-#[derive(Debug, Default)]
-pub struct Report<'r> {
-    pub findings: Vec<Finding<'r>>,
-    /// What a redaction needs. An edit that touches an opaque field is refused later and blocks.
-    pub edits: Vec<Edit<'r>>,
-    /// Codes that say `not_observed` now.
-    pub not_observed: u32,
-}
-
-/// Compiled JSON Schemas by digest of their text, bounded. Interior mutability: one worker owns it.
-#[derive(Default)]
-pub struct SchemaCache {
-    // private
-}
-
 /// Settings of all policies, as a configuration file gives them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -274,38 +265,4 @@ pub struct OnePolicy {
     pub rules: std::collections::BTreeMap<String, Decision>,
     /// The policy's own options.
     pub options: serde_json::Map<String, serde_json::Value>,
-}
-
-/// All policies of this build, compiled.
-pub struct Policies {
-    digest: String,
-    // private: one field a policy, made by the registry
-}
-
-impl Policies {
-    /// # Errors
-    /// Every setting that cannot hold: unknown codes, rules, options, out-of-bounds values.
-    pub fn new(_settings: &PolicySettings) -> Result<Policies, Vec<super::Problem>> {
-        todo!()
-    }
-    pub fn digest(&self) -> &str {
-        &self.digest
-    }
-    /// Every policy's description, in order of code.
-    pub fn catalogue() -> &'static [&'static Meta] {
-        todo!()
-    }
-    /// The default options of a policy as JSON, for `policies CODE` and the configuration reference.
-    pub fn default_options(_code: &str) -> Option<serde_json::Value> {
-        todo!()
-    }
-    /// Lets every enabled policy look at the subject.
-    pub fn check<'r>(
-        &self,
-        _subject: &Subject<'_, 'r>,
-        _view: &View<'_>,
-        _report: &mut Report<'r>,
-    ) {
-        todo!()
-    }
 }

@@ -1,1 +1,67 @@
-//! Host events.
+//! Host events: what the program that runs the agent says itself.
+//!
+//! # Wire shapes read
+//! `io.sluicegate.tool.started.v1`: `{"call_id","tool"?,"idempotency_key"?,"arguments_sha256"?}`.
+//! `io.sluicegate.tool.result.v1`: `{"call_id","tool"?,"outcome":"ok"|"error","source"?,"url"?,"fetched_at"?,
+//! "content": any JSON}` (`CONTRACT` §1).
+//!
+//! # How a call is addressed
+//! By `call_id`. Where the data has none, the engine takes the attribute `callid`.
+//!
+//! # What ends a call
+//! Nothing here: a host cannot make a call final.
+//!
+//! # Oddities
+//! `content` is a string that the model will read as text, or any other JSON that it will read as it stands.
+//! An `outcome` other than `ok` and `error` says nothing.
+
+use super::{Translated, member, named, opaque};
+use crate::engine::event::{Event, Failure, Name, Part, ResultItem, ResultShape, Started};
+use crate::engine::json::{Kind, Value};
+use crate::engine::wire::EventType;
+
+pub(super) fn event<'r>(kind: EventType, body: Value<'r>, out: &mut Translated<'r>) {
+    if body.kind() != Kind::Object {
+        return opaque(body, "event", out);
+    }
+    out.events.push(match kind {
+        EventType::ToolStarted => Event::Started(Started {
+            call_id: named(body, "call_id"),
+            tool: named(body, "tool"),
+            idempotency_key: named(body, "idempotency_key"),
+            arguments_sha256: named(body, "arguments_sha256"),
+            item: body,
+        }),
+        _ => Event::HostResult(result(body)),
+    });
+}
+
+fn result(body: Value<'_>) -> ResultItem<'_> {
+    let content = body.get("content");
+    let outcome = body.get("outcome");
+    let says = |word| outcome.is_some_and(|outcome| outcome.is(word));
+    ResultItem {
+        shape: ResultShape::Host,
+        item: body,
+        content,
+        parts: match content {
+            Some(content) if content.is_null() => Vec::new(),
+            Some(content) if content.kind() == Kind::String => vec![Part::Text(content)],
+            Some(content) => vec![Part::Json(content)],
+            None => Vec::new(),
+        },
+        call_id: named(body, "call_id"),
+        tool: named(body, "tool").map_or(Name::None, Name::Wire),
+        server: None,
+        failure: match (says("ok"), says("error")) {
+            (true, _) => Failure::Ok,
+            (_, true) => Failure::Failed,
+            _ => Failure::Unsaid,
+        },
+        failure_value: outcome,
+        error_code: None,
+        source: member(body, "source"),
+        url: member(body, "url"),
+        fetched_at: member(body, "fetched_at"),
+    }
+}

@@ -1,1 +1,78 @@
-//! SSE.
+//! Server-sent events: the framing of a raw stream, undone as a layer.
+//!
+//! Place in the journey: a chunk that is `text/event-stream` becomes its events here, before a provider
+//! file reads each event's data as JSON. Framing follows the WHATWG HTML standard ("Interpreting an event
+//! stream"): CR, LF and CRLF end lines, a byte order mark at the start is skipped, lines that start with a
+//! colon are comments, one space behind a field's colon is not part of its value.
+//!
+//! One departure: our records are whole, so a last event without its blank line is delivered, where a
+//! browser drops it as incomplete. A guard must see what a client with a laxer parser would see.
+//!
+//! Invariants: every byte is looked at a fixed number of times; the events' sources do not overlap; an event
+//! without a `data` line is not delivered and not counted. Fields `id` and `retry` are transport matters and
+//! not read.
+
+use crate::engine::layer::sse::{Lines, field};
+use crate::engine::layer::{Layer, Span, Step};
+use bumpalo::Bump;
+
+/// One delivered event.
+#[derive(Debug, Clone, Copy)]
+pub struct SseEvent<'r> {
+    /// Its number among the delivered events of the layer, from 0.
+    pub index: u32,
+    /// The last `event` field, `None` if it is absent or empty (the type is then `message`).
+    pub event_name: Option<&'r [u8]>,
+    /// The data lines joined with `\n`; the layer's step carries the index.
+    pub data: &'r Layer<'r>,
+}
+
+/// The events of a stream, in order.
+///
+/// An event takes 48 bytes of the arena, eight times its shortest form (`data\n\n`); a caller that bounds
+/// events takes no more than it wants.
+pub fn events<'r>(bump: &'r Bump, layer: &'r Layer<'r>) -> Events<'r> {
+    let start = if layer.bytes.starts_with(b"\xEF\xBB\xBF") { 3 } else { 0 };
+    Events { bump, layer, lines: Lines::new(layer.bytes, start), index: 0 }
+}
+
+/// See [`events`].
+pub struct Events<'r> {
+    bump: &'r Bump,
+    layer: &'r Layer<'r>,
+    lines: Lines<'r>,
+    index: u32,
+}
+
+impl<'r> Iterator for Events<'r> {
+    type Item = SseEvent<'r>;
+    fn next(&mut self) -> Option<SseEvent<'r>> {
+        let bytes = self.layer.bytes;
+        loop {
+            let first = self.lines.find(|line| !line.is_blank())?;
+            let mut name = None;
+            let mut has_data = false;
+            let mut end = first.next;
+            let mut line = Some(first);
+            while let Some(current) = line {
+                end = current.next;
+                if current.is_blank() {
+                    break;
+                }
+                has_data |= field(bytes, current, b"data").is_some();
+                if let Some((start, end)) = field(bytes, current, b"event") {
+                    name = Some(&bytes[start..end]).filter(|name| !name.is_empty());
+                }
+                line = self.lines.next();
+            }
+            if !has_data {
+                continue;
+            }
+            let source = Span { layer: self.layer, start: first.start as u32, end: end as u32 };
+            let index = self.index;
+            let data = Layer::sse_data(self.bump, source, Step::Sse { event: index })?;
+            self.index += 1;
+            return Some(SseEvent { index, event_name: name, data });
+        }
+    }
+}

@@ -1,1 +1,373 @@
-//! Reassembly.
+//! Reassembly: events of a response become calls.
+//!
+//! A slot maps to the latest call opened there in the response's present run. A call that lost its slot to
+//! another (all parallel calls under index 0) stays open and is settled like the rest at the end. Nothing
+//! becomes final before the response's own terminal marker; what each ending means is the provider's to say
+//! ([`Fate`]), what the calls then are is decided here.
+//!
+//! Text is WTF-8. Two halves of a surrogate pair that stand in two fragments are joined, so it does not matter
+//! where the provider cut.
+
+use super::conversation::{Call, CallStatus, Exchange, Opened, ResponseState, TextSource};
+use super::journal::{Progress, Undo};
+use super::session::Session;
+use super::store::clip;
+use super::{At, Ready, StateLimits};
+use crate::engine::Millis;
+use crate::engine::event::{Args, CutReason, Event, Executor, Fate, Form, ItemStatus, ResultItem, Slot, Stop};
+use crate::engine::json::{Kind, Value};
+use crate::engine::provider::Provider;
+
+/// Choices of one response whose endings are kept apart.
+const CHOICES: usize = 128;
+
+/// Chat streams have no end marker per call: there, the response's ending is all there is.
+fn marks_ends(provider: Provider) -> bool {
+    !matches!(provider, Provider::OpenAiChat | Provider::XaiChat)
+}
+
+/// An id or a name as it is kept; null and anything that has no text is empty.
+pub(super) fn attribute(value: Value<'_>) -> Vec<u8> {
+    match value.kind() {
+        Kind::String => value.text().map(|t| clip(&t).into_owned()).unwrap_or_default(),
+        Kind::Null => Vec::new(),
+        _ => clip(value.raw()).into_owned(),
+    }
+}
+
+impl Session<'_> {
+    /// Absorbs one event of a response (all events from `Begin` to `Closed`); what ended is pushed to `ready`
+    /// in slot order. Events that concern requests and host events are not for this method.
+    pub fn absorb(&mut self, exchange: u32, event: &Event<'_>, at: At, limits: &StateLimits, ready: &mut Vec<Ready>) {
+        self.end_loan();
+        self.limits = *limits;
+        let Some(known) = self.conversation().exchanges.get(&exchange) else { return };
+        let content =
+            matches!(event, Event::Open(_) | Event::Append { .. } | Event::Item { .. } | Event::Restate { .. });
+        if content && known.response == ResponseState::Awaited {
+            self.edit_exchange(exchange, |e| e.response = ResponseState::Open);
+        }
+        match event {
+            Event::Append { slot, part, text } => self.append(exchange, *slot, *part, *text, at, ready),
+            Event::Leaf { slot, value, .. } => self.leaf(exchange, *slot, *value, at),
+            Event::Begin { id, again } => {
+                let id = id.map(attribute).filter(|id| !id.is_empty());
+                self.begin_response(exchange, id, *again, ready);
+            }
+            Event::Open(facts) => self.open_call(exchange, facts, at, ready),
+            Event::Restate { slot, args } => self.restate_slot(exchange, *slot, *args, at, ready),
+            Event::Close { slot, status } => {
+                if let Some(n) = self.latest(exchange, *slot).filter(|n| self.is_open(*n)) {
+                    self.close(n, *status, at.time);
+                }
+            }
+            Event::Item { call, status, listed } => {
+                self.item(exchange, call, (*status, *listed), at, ready);
+            }
+            Event::ServerResult { result, closes: true } => self.server_result(result, at, ready),
+            Event::Stop(stop) => self.stop(exchange, *stop),
+            Event::End => self.end(exchange, ready),
+            Event::Error { reason } => self.fail(exchange, *reason, ready),
+            Event::Closed => {
+                if self.response(exchange) != Some(ResponseState::Ended) {
+                    self.fail(exchange, CutReason::TransportClosed, ready);
+                } else {
+                    // Late calls behind an ending have no other end than this one.
+                    self.cut_where(exchange, CutReason::TransportClosed, |c| !c.carried, ready);
+                }
+            }
+            Event::ServerResult { closes: false, .. }
+            | Event::RequestBegin { .. }
+            | Event::Tool(_)
+            | Event::Turn { .. }
+            | Event::RequestEnd
+            | Event::Started(_)
+            | Event::HostResult(_)
+            | Event::Opaque { .. } => {}
+        }
+    }
+
+    /// Cuts every open call of the exchange for this reason.
+    pub fn cut_exchange(&mut self, exchange: u32, reason: CutReason, ready: &mut Vec<Ready>) {
+        self.end_loan();
+        self.cut_where(exchange, reason, |_| true, ready);
+    }
+
+    /// Cuts every open call of the conversation whose last event is no later than `idle_since`.
+    pub fn cut_idle(&mut self, idle_since: Millis, ready: &mut Vec<Ready>) {
+        self.end_loan();
+        let exchanges: std::collections::BTreeSet<u32> =
+            self.stored.index.open.iter().map(|(exchange, _)| *exchange).collect();
+        for exchange in exchanges {
+            self.cut_where(exchange, CutReason::Expired, |c| c.touched <= idle_since, ready);
+        }
+    }
+
+    // --- calls by place
+
+    /// The latest call at a slot of the response's present run.
+    pub(super) fn latest(&self, exchange: u32, slot: Slot) -> Option<u32> {
+        let run = self.conversation().exchanges.get(&exchange)?.run;
+        let range = (exchange, slot, run)..=(exchange, slot, u32::MAX);
+        self.stored.index.by_slot.range(range).next_back().map(|(_, _, n)| *n)
+    }
+    pub(super) fn call(&self, n: u32) -> Option<&Call> {
+        self.stored.conversation.calls.get(&n)
+    }
+    pub(super) fn is_open(&self, n: u32) -> bool {
+        self.call(n).is_some_and(Call::is_open)
+    }
+    pub(super) fn response(&self, exchange: u32) -> Option<ResponseState> {
+        self.conversation().exchanges.get(&exchange).map(|e| e.response)
+    }
+    /// The exchange's open calls in slot order.
+    fn open_calls(&self, exchange: u32) -> Vec<u32> {
+        let open = self.stored.index.open.range((exchange, 0)..=(exchange, u32::MAX));
+        let mut calls: Vec<_> = open.filter_map(|(_, n)| Some((self.call(*n)?.slot, *n))).collect();
+        calls.sort_unstable();
+        calls.into_iter().map(|(_, n)| n).collect()
+    }
+
+    // --- endings
+
+    /// The call has ended: nothing changes it any more but its judgement.
+    pub(super) fn finish(&mut self, n: u32, status: CallStatus, ready: &mut Vec<Ready>) {
+        self.edit_progress(n, |call| call.status = status);
+        ready.push(Ready::Call(n));
+    }
+    fn cut_where(&mut self, exchange: u32, reason: CutReason, which: impl Fn(&Call) -> bool, ready: &mut Vec<Ready>) {
+        for n in self.open_calls(exchange) {
+            if self.call(n).is_some_and(&which) {
+                self.finish(n, CallStatus::Cut(reason), ready);
+            }
+        }
+    }
+    fn fail(&mut self, exchange: u32, reason: CutReason, ready: &mut Vec<Ready>) {
+        self.cut_where(exchange, reason, |c| !c.carried, ready);
+        if self.response(exchange) != Some(ResponseState::Ended) {
+            self.edit_exchange(exchange, |e| e.response = ResponseState::Ended);
+        }
+    }
+    fn begin_response(&mut self, exchange: u32, id: Option<Vec<u8>>, again: bool, ready: &mut Vec<Ready>) {
+        let Some(known) = self.conversation().exchanges.get(&exchange) else { return };
+        let other = id.is_some() && known.payload_id.is_some() && id != known.payload_id;
+        let restart = match known.response {
+            ResponseState::Awaited => false,
+            ResponseState::Open => again || other,
+            ResponseState::Ended => true,
+        };
+        let unnamed = id.is_some() && known.payload_id.is_none();
+        if known.response == ResponseState::Open && !restart && !unnamed {
+            return;
+        }
+        if restart {
+            self.cut_where(exchange, CutReason::Superseded, |c| !c.carried, ready);
+        }
+        let next = self.conversation().head.next;
+        self.edit_exchange(exchange, |e| {
+            e.response = ResponseState::Open;
+            if id.is_some() {
+                e.payload_id = id;
+            }
+            if restart {
+                e.run = next;
+                e.stop = None;
+                e.choices.clear();
+            }
+        });
+    }
+    fn stop(&mut self, exchange: u32, stop: Stop) {
+        self.edit_exchange(exchange, |e| match stop.choice {
+            None => e.stop = Some(stop),
+            Some(choice) => match e.choices.binary_search_by_key(&Some(choice), |s| s.choice) {
+                Ok(at) => e.choices[at] = stop,
+                Err(at) if e.choices.len() < CHOICES => e.choices.insert(at, stop),
+                // Too many to keep apart: without a word on how they end, they are cut.
+                Err(_) => {}
+            },
+        });
+    }
+    fn end(&mut self, exchange: u32, ready: &mut Vec<Ready>) {
+        let Some(known) = self.conversation().exchanges.get(&exchange) else { return };
+        let known = known.clone();
+        for n in self.open_calls(exchange) {
+            let Some(call) = self.call(n).filter(|c| !c.carried) else { continue };
+            match fate(&known, call) {
+                Fate::Final => self.finish(n, CallStatus::Final, ready),
+                Fate::Cut(reason) => self.finish(n, CallStatus::Cut(reason), ready),
+                Fate::Carry => self.edit_progress(n, |call| call.carried = true),
+            }
+        }
+        if known.response != ResponseState::Ended {
+            self.edit_exchange(exchange, |e| e.response = ResponseState::Ended);
+        }
+    }
+    fn server_result(&mut self, result: &ResultItem<'_>, at: At, ready: &mut Vec<Ready>) {
+        let Some(id) = result.call_id.map(attribute).filter(|id| !id.is_empty()) else { return };
+        let open = |c: &Call| c.executor == Executor::Provider && c.is_open();
+        let Some(n) = self.calls_by_id(&id).find(|(_, c)| open(c)).map(|(n, _)| n) else { return };
+        self.edit_progress(n, |call| {
+            call.answered = true;
+            call.touched = call.touched.max(at.time);
+        });
+        let Some(call) = self.call(n) else { return };
+        let whole = match call.status {
+            CallStatus::Closed(ItemStatus::Complete | ItemStatus::Suspended) => true,
+            CallStatus::Open => call.source == TextSource::Restated,
+            _ => false,
+        };
+        if whole && !call.orphan && !placeholder(call) {
+            self.finish(n, CallStatus::Final, ready);
+        }
+    }
+
+    // --- text
+
+    fn append(&mut self, exchange: u32, slot: Slot, part: u32, text: Value<'_>, at: At, ready: &mut Vec<Ready>) {
+        let Some(piece) = text.text() else { return };
+        let n = match self.latest(exchange, slot) {
+            Some(n) if self.is_open(n) => n,
+            None if !piece.is_empty() => {
+                let orphan = Call { orphan: true, ..Call::new(exchange, slot, opened(at)) };
+                let Some(n) = self.admit(exchange, orphan, ready) else { return };
+                n
+            }
+            _ => return,
+        };
+        let Some(call) = self.stored.conversation.calls.get_mut(&n) else { return };
+        self.log.push_text(self.key, n, call);
+        call.fragments = call.fragments.saturating_add(1);
+        call.touched = call.touched.max(at.time);
+        if piece.is_empty() {
+            return;
+        }
+        if part > 0 || call.form == Form::JsonValue {
+            call.part = part;
+            call.preview = call.preview.saturating_add(piece.len() as u64);
+            return;
+        }
+        if call.source == TextSource::Initial {
+            self.replace(n, &[], TextSource::Deltas, false);
+        }
+        let Some(call) = self.stored.conversation.calls.get_mut(&n) else { return };
+        // Text behind an end marker or behind the restated whole: which of the two is meant cannot be told.
+        call.conflict |= call.status != CallStatus::Open || call.source == TextSource::Restated;
+        if call.source == TextSource::Restated {
+            return;
+        }
+        let before = call.text.len() as u64;
+        let length = before + piece.len() as u64;
+        let held = self.stored.index.bytes + piece.len() as u64;
+        if length > self.limits.call_bytes || held > self.limits.conversation_bytes {
+            self.overflow(n, length, ready);
+            return;
+        }
+        call.source = TextSource::Deltas;
+        match joined(&call.text, &piece) {
+            None => call.text.extend_from_slice(&piece),
+            Some((tail, whole)) => {
+                let progress = Progress::of(call);
+                let len = call.text.len();
+                self.log.push(self.key, Undo::Text { n, progress, len, tail: Some(tail) });
+                call.text.truncate(len - tail.len());
+                call.text.extend_from_slice(&whole);
+                call.text.extend_from_slice(&piece[3..]);
+            }
+        }
+        self.stored.index.resize(before, call.text.len() as u64);
+    }
+    /// Leaves of an argument object are previews: the whole object is what is judged.
+    fn leaf(&mut self, exchange: u32, slot: Slot, value: Value<'_>, at: At) {
+        let Some(n) = self.latest(exchange, slot).filter(|n| self.is_open(*n)) else { return };
+        self.edit_progress(n, |call| {
+            call.fragments = call.fragments.saturating_add(1);
+            call.touched = call.touched.max(at.time);
+            call.preview = call.preview.saturating_add(value.raw().len() as u64);
+        });
+    }
+    /// Replaces the text; the old one moves into the journal.
+    pub(super) fn replace(&mut self, n: u32, text: &[u8], source: TextSource, raw: bool) {
+        let Some(call) = self.stored.conversation.calls.get_mut(&n) else { return };
+        let progress = Progress::of(call);
+        let old = std::mem::replace(&mut call.text, text.to_vec());
+        call.source = source;
+        call.raw = raw;
+        self.stored.index.resize(old.len() as u64, text.len() as u64);
+        self.log.push(self.key, Undo::Replaced { n, progress, text: old });
+    }
+    /// The call is over a limit: its text goes, and it ends at once.
+    pub(super) fn overflow(&mut self, n: u32, length: u64, ready: &mut Vec<Ready>) {
+        self.replace(n, &[], TextSource::None, false);
+        self.edit_progress(n, |call| {
+            call.overflow = true;
+            call.bytes = length;
+        });
+        self.finish(n, CallStatus::Cut(CutReason::Limit), ready);
+    }
+    fn restate_slot(&mut self, exchange: u32, slot: Slot, args: Args<'_>, at: At, ready: &mut Vec<Ready>) {
+        if matches!(args, Args::Absent) {
+            return;
+        }
+        let n = match self.latest(exchange, slot) {
+            Some(n) if self.is_open(n) => n,
+            Some(_) => return,
+            None => {
+                let orphan = Call { orphan: true, ..Call::new(exchange, slot, opened(at)) };
+                let Some(n) = self.admit(exchange, orphan, ready) else { return };
+                n
+            }
+        };
+        self.edit_progress(n, |call| {
+            call.fragments = call.fragments.saturating_add(1);
+            call.touched = call.touched.max(at.time);
+        });
+        self.restate(n, args, ready);
+    }
+}
+
+pub(super) fn opened(at: At) -> Opened {
+    Opened { offset: at.offset, time: at.time }
+}
+
+/// The value a call was opened with stands in for one that never came: parts of it were streamed, the whole
+/// was not.
+fn placeholder(call: &Call) -> bool {
+    let unsaid = matches!(call.source, TextSource::None | TextSource::Initial);
+    let value = call.form == Form::JsonValue && call.source == TextSource::None;
+    unsaid && (call.preview > 0 || value)
+}
+
+/// What the end of its response makes of an open call.
+fn fate(exchange: &Exchange, call: &Call) -> Fate {
+    if call.orphan {
+        return Fate::Cut(CutReason::Orphan);
+    }
+    let fate = exchange.stop_of(call.slot).map(|stop| match call.executor {
+        Executor::Client => stop.client,
+        Executor::Provider => stop.provider,
+    });
+    let whole = match call.status {
+        CallStatus::Closed(status) => status != ItemStatus::Incomplete,
+        _ => !marks_ends(exchange.provider) || call.source == TextSource::Restated,
+    };
+    match fate {
+        None => Fate::Cut(CutReason::EndedOtherwise),
+        Some(Fate::Final) if !whole || placeholder(call) => Fate::Cut(CutReason::ItemIncomplete),
+        Some(fate) => fate,
+    }
+}
+
+/// If the text ends in a leading surrogate and the piece begins with a trailing one: the three bytes that go,
+/// and the character that both are.
+fn joined(text: &[u8], piece: &[u8]) -> Option<([u8; 3], [u8; 4])> {
+    let tail: [u8; 3] = *text.last_chunk()?;
+    let head: [u8; 3] = *piece.first_chunk()?;
+    let ([0xED, high @ 0xA0..=0xAF, a], [0xED, low @ 0xB0..=0xBF, b]) = (tail, head) else {
+        return None;
+    };
+    let bits = |middle: u8, last: u8| u32::from(middle & 0x0F) << 6 | u32::from(last & 0x3F);
+    let code = 0x1_0000 + (bits(high, a) << 10 | bits(low, b));
+    let mut out = [0; 4];
+    char::from_u32(code)?.encode_utf8(&mut out);
+    Some((tail, out))
+}

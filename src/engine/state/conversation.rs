@@ -59,7 +59,36 @@ pub struct Exchange {
     pub response: ResponseState,
     /// The last stated ending, not yet confirmed by the terminal marker.
     pub stop: Option<Stop>,
+    /// Chat: the last stated ending of each choice that named itself, in order of choice.
+    pub choices: Vec<Stop>,
+    /// Calls of the response's present run are numbered from here; a restarted response raises it, so its
+    /// slots are free again.
+    pub run: u32,
     pub opened: Opened,
+}
+
+impl Exchange {
+    /// An exchange of which nothing is known yet.
+    pub fn new(provider: Provider, opened: Opened) -> Self {
+        Self {
+            host_id: None,
+            payload_id: None,
+            provider,
+            request_seen: false,
+            elsewhere: false,
+            toolset: None,
+            response: ResponseState::Awaited,
+            stop: None,
+            choices: Vec::new(),
+            run: 0,
+            opened,
+        }
+    }
+    /// The stated ending that speaks of this slot.
+    pub fn stop_of(&self, slot: Slot) -> Option<Stop> {
+        let own = self.choices.iter().find(|s| s.choice == Some(slot.1));
+        own.or(self.stop.as_ref()).copied()
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,25 +140,110 @@ pub struct Call {
     pub form: Form,
     pub status: CallStatus,
     pub source: TextSource,
-    /// Deltas and the restated value differ.
+    /// Two spellings of the text differ: deltas and the restated value, two restated values, or a delta that
+    /// came behind either.
     pub conflict: bool,
     /// It outgrew `limits.call_bytes`; text beyond is not kept.
     pub overflow: bool,
     /// The text is the raw bytes of a JSON value.
     pub raw: bool,
+    /// Fragments came before anything opened it. Only a whole item behind them makes it a call.
+    pub orphan: bool,
+    /// Left open by its response's ending: a later exchange may bring its result.
+    pub carried: bool,
     pub fragments: u32,
     pub opened: Opened,
+    /// The time of the last record that spoke of it.
+    pub touched: Millis,
     /// The assembled text, WTF-8 (raw bytes if `raw`). Kept outside the entry's own encoding, in pages.
     #[serde(skip)]
     pub text: Vec<u8>,
-    /// Text of the part that is being streamed in pieces (shell commands), previews only.
+    /// The part whose text came last (shell commands). Such text is a preview: its size counts, the item's
+    /// value is what is judged.
     pub part: u32,
+    /// Bytes of previews.
+    pub preview: u64,
     // --- once settled
     pub sha256: Option<[u8; 32]>,
     pub bytes: u64,
     pub action: Option<Decision>,
     pub started: bool,
     pub answered: bool,
+}
+
+impl Call {
+    /// A call of which only the place is known.
+    pub fn new(exchange: u32, slot: Slot, opened: Opened) -> Self {
+        Self {
+            exchange,
+            slot,
+            id: Vec::new(),
+            item_id: Vec::new(),
+            name: Vec::new(),
+            namespace: None,
+            server: None,
+            executor: Executor::Client,
+            form: Form::JsonText,
+            status: CallStatus::Open,
+            source: TextSource::None,
+            conflict: false,
+            overflow: false,
+            raw: false,
+            orphan: false,
+            carried: false,
+            fragments: 0,
+            opened,
+            touched: opened.time,
+            text: Vec::new(),
+            part: 0,
+            preview: 0,
+            sha256: None,
+            bytes: 0,
+            action: None,
+            started: false,
+            answered: false,
+        }
+    }
+    /// What the call is found by: its correlating id, or the item's own where there is none.
+    pub fn effective_id(&self) -> &[u8] {
+        if self.id.is_empty() { &self.item_id } else { &self.id }
+    }
+    /// Neither final nor cut.
+    pub fn is_open(&self) -> bool {
+        matches!(self.status, CallStatus::Open | CallStatus::Closed(_))
+    }
+    /// A copy of everything but the text.
+    pub(super) fn without_text(&self) -> Self {
+        Self {
+            exchange: self.exchange,
+            slot: self.slot,
+            id: self.id.clone(),
+            item_id: self.item_id.clone(),
+            name: self.name.clone(),
+            namespace: self.namespace.clone(),
+            server: self.server.clone(),
+            text: Vec::new(),
+            executor: self.executor,
+            form: self.form,
+            status: self.status,
+            source: self.source,
+            conflict: self.conflict,
+            overflow: self.overflow,
+            raw: self.raw,
+            orphan: self.orphan,
+            carried: self.carried,
+            fragments: self.fragments,
+            opened: self.opened,
+            touched: self.touched,
+            part: self.part,
+            preview: self.preview,
+            sha256: self.sha256,
+            bytes: self.bytes,
+            action: self.action,
+            started: self.started,
+            answered: self.answered,
+        }
+    }
 }
 
 /// What later rules need of a result that was judged.

@@ -1,24 +1,42 @@
 //! State: what a partition remembers of its conversations, journalled per transaction.
 //!
-//! State is entries: `(conversation, kind, n)`. Every change goes through a [`Session`], which keeps an
-//! entry's prior value on first touch. [`PartitionState::rollback`] puts the priors back (argument text by
-//! truncation), [`PartitionState::accept`] forgets them, [`PartitionState::writes`] encodes each touched
-//! entry once. A restore feeds the same bytes back: `restore(writes(s)) == s`.
+//! State is entries: `(conversation, kind, n)`. Every change goes through a [`Session`], which first pushes
+//! what undoes it (`journal`). [`PartitionState::rollback`] undoes them (argument text by truncation),
+//! [`PartitionState::accept`] forgets them, [`PartitionState::writes`] encodes each touched entry once. A
+//! restore feeds the same bytes back: `restore(writes(s)) == s`.
 //!
 //! Nothing here reads a clock; a conversation's time is the largest Kafka timestamp among its own records.
 //! Policies get a [`Conversation`] by shared reference and cannot change it.
+//!
+//! Invariants: indexes, byte counts and the orders of eviction and expiry are functions of the entries, so a
+//! rollback or a restore gives the same ones; eviction goes by record offset, never by map order or by where
+//! a transaction began.
 
 pub mod assembly;
+mod changelog;
 pub mod codec;
 pub mod conversation;
+mod exchange;
+mod item;
+mod journal;
+mod order;
+mod session;
+mod store;
+mod tools;
 
 pub use codec::{StateError, StateKey};
 pub use conversation::{
-    Call, CallStatus, Conversation, Exchange, Head, Opened, ResponseState, ResultFact, Tool,
-    Toolset,
+    Call, CallStatus, Conversation, Exchange, Head, Opened, ResponseState, ResultFact, TextSource, Tool, Toolset,
 };
+pub use exchange::{ExchangePart, Want};
+pub use session::Session;
+pub use store::clip;
 
 use super::Millis;
+use changelog::Restore;
+use journal::{Log, Undo};
+use order::Orders;
+use store::{ByKey, Stored, Totals};
 
 /// A conversation's name under a keyed 128-bit hash (SipHash-2-4-128 under the fingerprint key).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,13 +66,6 @@ pub enum Ready {
     Call(u32),
 }
 
-/// The state of one input partition.
-#[derive(Debug, Default)]
-pub struct PartitionState {
-    // private: conversations, journal, least-recently-used and deadline indexes, byte count, encode buffer
-    conversations: std::collections::HashMap<ConvKey, Conversation>,
-}
-
 /// How many of what a partition may hold.
 #[derive(Debug, Clone, Copy)]
 pub struct StateLimits {
@@ -68,183 +79,160 @@ pub struct StateLimits {
     pub conversation_ttl_ms: u64,
 }
 
+/// The state of one input partition.
+#[derive(Default)]
+pub struct PartitionState {
+    conversations: ByKey<Stored>,
+    log: Log,
+    orders: Orders,
+    totals: Totals,
+    restore: Restore,
+}
+
+/// Figures only: state holds text from outside.
+impl std::fmt::Debug for PartitionState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("PartitionState").field(&self.stats()).finish()
+    }
+}
+
 impl PartitionState {
     pub fn new() -> Self {
         Self::default()
     }
-    /// Starts a transaction: from here on priors are kept.
+    /// Starts a transaction: what changes from here on can be undone. Changes that were neither accepted nor
+    /// rolled back belong to it.
     pub fn begin(&mut self) {
-        todo!()
+        self.log.mark = self.log.ops.len();
     }
     /// Every entry touched since `begin`, encoded; `None` is a tombstone. In key order.
-    pub fn writes(&self, _put: &mut dyn FnMut(&StateKey, Option<&[u8]>)) {
-        todo!()
+    pub fn writes(&self, put: &mut dyn FnMut(&StateKey, Option<&[u8]>)) {
+        changelog::writes(&self.log, &self.conversations, put);
+    }
+    /// The whole state as entries, in key order: what an empty changelog would need to hold.
+    pub fn entries(&self, put: &mut dyn FnMut(&StateKey, Option<&[u8]>)) {
+        changelog::entries(&self.conversations, put);
     }
     /// The transaction is committed: priors are forgotten.
     pub fn accept(&mut self) {
-        todo!()
+        for (_, undo) in self.log.ops.drain(..) {
+            if let Undo::Removed(stored) = undo
+                && let Some(place) = stored.placed
+            {
+                self.orders.forget(place);
+            }
+        }
+        self.log.mark = 0;
+        self.orders.accept(&mut self.conversations);
     }
     /// The transaction is void: everything since `begin` is undone.
     pub fn rollback(&mut self) {
-        todo!()
+        self.log.undo(0, &mut self.conversations, &mut self.totals);
+        self.orders.rollback(&mut self.conversations);
     }
-    /// One changelog record, in log order. Call [`restored`](Self::restored) behind the last.
-    pub fn restore(&mut self, _key: &[u8], _value: Option<&[u8]>) -> Result<(), StateError> {
-        todo!()
+    /// One changelog record, in log order, before the first transaction. Call [`restored`](Self::restored)
+    /// behind the last.
+    ///
+    /// # Errors
+    /// The record is not one that this build wrote or can read.
+    pub fn restore(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), StateError> {
+        self.restore.apply(&mut self.conversations, key, value)
     }
-    /// Rebuilds indexes and counts after a restore.
-    pub fn restored(&mut self) {
-        todo!()
+    /// Ends a restore: joins texts, rebuilds indexes and counts.
+    ///
+    /// # Errors
+    /// [`StateError::Incomplete`] if a conversation's head or a part of a call's text never came.
+    pub fn restored(&mut self) -> Result<(), StateError> {
+        let restore = std::mem::take(&mut self.restore);
+        restore.finish(&mut self.conversations)?;
+        self.totals = Totals::default();
+        self.orders = Orders::default();
+        for (key, stored) in &mut self.conversations {
+            stored.reindex();
+            self.totals.swap(Totals::default(), stored.totals());
+            self.orders.place(*key, stored);
+        }
+        Ok(())
     }
     pub fn stats(&self) -> Stats {
-        todo!()
+        Stats { conversations: self.conversations.len() as u64, open_calls: self.totals.open, bytes: self.totals.bytes }
     }
     pub fn get(&self, key: ConvKey) -> Option<&Conversation> {
-        self.conversations.get(&key)
+        self.conversations.get(&key).map(|s| &s.conversation)
     }
     /// A savepoint inside the transaction, for a record that must be undone alone (a panic in the engine).
     pub fn savepoint(&mut self) {
-        todo!()
+        self.log.mark = self.log.ops.len();
     }
     /// Undoes what was changed since the last `savepoint`.
     pub fn rollback_to_savepoint(&mut self) {
-        todo!()
+        let mark = self.log.mark;
+        self.log.undo(mark, &mut self.conversations, &mut self.totals);
+        self.orders.rewind();
     }
-    /// Opens a conversation for one record: creates it if new (`named` gives its name and key), advances its
-    /// clock and offset, and makes room in the byte budget by evicting the least recently used ones (by
-    /// record offset), whose number and reason are in the session.
-    pub fn open(
-        &mut self,
-        _key: ConvKey,
-        _at: At,
-        _limits: &StateLimits,
-        _named: &dyn Fn() -> Head,
-    ) -> Session<'_> {
-        todo!()
+    /// Opens a conversation for one record: creates it if new (`named` gives its name and key; it is partial
+    /// until a request with whole history begins it), advances its clock and offset, and makes room in the
+    /// byte budget by evicting the least recently used ones (by record offset), whose number is in the session.
+    pub fn open(&mut self, key: ConvKey, at: At, limits: &StateLimits, named: &dyn Fn() -> Head) -> Session<'_> {
+        let mut evicted = 0;
+        while self.totals.bytes > limits.partition_bytes {
+            let Some(oldest) = self.orders.oldest(&self.conversations, key) else { break };
+            self.remove(oldest);
+            evicted += 1;
+        }
+        let Self { conversations, log, orders, totals, .. } = self;
+        let stored = match conversations.entry(key) {
+            std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
+            std::collections::hash_map::Entry::Vacant(entry) => {
+                let stored = Stored::new(fresh_head(named(), at));
+                totals.swap(Totals::default(), stored.totals());
+                log.push(key, Undo::Created);
+                entry.insert(stored)
+            }
+        };
+        orders.touch(key, stored);
+        let mut session = Session::new(key, stored, log, totals, *limits, evicted);
+        session.advance(at);
+        session
     }
     /// Conversations whose deadline is at or before `now`, oldest first, at most `budget`: either one with open
     /// calls that are idle for `call_ttl_ms`, or a whole one idle for `conversation_ttl_ms`.
-    pub fn due(&self, _now: Millis, _budget: u32, _limits: &StateLimits) -> Vec<ConvKey> {
-        todo!()
+    pub fn due(&self, now: Millis, budget: u32, limits: &StateLimits) -> Vec<ConvKey> {
+        self.orders.due(&self.conversations, now, budget, limits)
     }
     /// Opens a due conversation for its expiry, without advancing its clock.
-    pub fn open_due(&mut self, _key: ConvKey, _limits: &StateLimits) -> Option<Session<'_>> {
-        todo!()
+    pub fn open_due(&mut self, key: ConvKey, limits: &StateLimits) -> Option<Session<'_>> {
+        let Self { conversations, log, orders, totals, .. } = self;
+        let stored = conversations.get_mut(&key)?;
+        orders.touch(key, stored);
+        orders.ticked(key);
+        Some(Session::new(key, stored, log, totals, *limits, 0))
     }
     /// Drops a conversation with tombstones for all its entries.
-    pub fn remove(&mut self, _key: ConvKey) {
-        todo!()
+    pub fn remove(&mut self, key: ConvKey) {
+        if let Some(stored) = self.conversations.remove(&key) {
+            self.totals.swap(stored.totals(), Totals::default());
+            self.log.push(key, Undo::Removed(Box::new(stored)));
+        }
     }
 }
 
-/// One conversation, open for changes by one record. Reads go through [`Session::conversation`].
-pub struct Session<'s> {
-    // private: &mut PartitionState parts, the current exchange
-    _state: &'s mut PartitionState,
-}
+/// Longest Kafka key that is kept for verdicts which no record gives, bytes.
+const RECORD_KEY_BYTES: usize = 16 << 10;
 
-impl<'s> Session<'s> {
-    pub fn conversation(&self) -> &Conversation {
-        todo!()
+fn fresh_head(named: Head, at: At) -> Head {
+    let kept = |text: Vec<u8>| match clip(&text) {
+        std::borrow::Cow::Borrowed(_) => text,
+        std::borrow::Cow::Owned(clipped) => clipped,
+    };
+    Head {
+        name: kept(named.name),
+        fleet: kept(named.fleet),
+        agent: kept(named.agent),
+        record_key: named.record_key.filter(|key| key.len() <= RECORD_KEY_BYTES),
+        clock: at.time,
+        last_offset: at.offset,
+        partial: true,
+        ..named
     }
-    /// Conversations that were evicted to make room for this one.
-    pub fn evicted(&self) -> u32 {
-        todo!()
-    }
-    /// The exchange that this record's events belong to, found or made:
-    /// by `host_id` if given; else by the payload's own id; else, for a request, a new one; for a response's
-    /// beginning, the latest unanswered request of that provider (`ambiguous` is true if several were); for
-    /// later chunks, the latest open response of that provider.
-    pub fn exchange(&mut self, _want: Want<'_>) -> (u32, bool) {
-        todo!()
-    }
-    /// Head changes.
-    pub fn head(&mut self) -> &mut Head {
-        todo!()
-    }
-    pub fn exchange_mut(&mut self, _n: u32) -> Option<&mut Exchange> {
-        todo!()
-    }
-    pub fn call_mut(&mut self, _n: u32) -> Option<&mut Call> {
-        todo!()
-    }
-    /// Sets the exchange's toolset: the one with this digest if the conversation has it, else a new one made
-    /// of `tools()` (called only then). Toolsets no exchange refers to any more are dropped.
-    pub fn set_toolset(
-        &mut self,
-        _exchange: u32,
-        _digest: [u8; 16],
-        _tools: &mut dyn FnMut() -> Vec<Tool>,
-    ) {
-        todo!()
-    }
-    /// Adds late definitions to the exchange's toolset (a copy with the union).
-    pub fn add_tools(&mut self, _exchange: u32, _digest: [u8; 16], _tools: Vec<Tool>) {
-        todo!()
-    }
-    /// Remembers a judged result; the oldest beyond `history` is forgotten.
-    pub fn note_result(&mut self, _fact: ResultFact) {
-        todo!()
-    }
-    pub fn result(&self, _call_id: &[u8; 16], _content: &[u8; 16]) -> Option<&ResultFact> {
-        todo!()
-    }
-    /// The latest call of that id (empty ids never match).
-    pub fn call_by_id(&self, _id: &[u8]) -> Option<(u32, &Call)> {
-        todo!()
-    }
-    /// Absorbs one event of a response (all events from `Begin` to `Closed`); what ended is pushed to `ready`
-    /// in slot order. Events that concern requests and host events are not for this method.
-    pub fn absorb(
-        &mut self,
-        _exchange: u32,
-        _event: &crate::engine::event::Event<'_>,
-        _at: At,
-        _limits: &StateLimits,
-        _ready: &mut Vec<Ready>,
-    ) {
-        todo!()
-    }
-    /// Cuts every open call of the exchange for this reason.
-    pub fn cut_exchange(
-        &mut self,
-        _exchange: u32,
-        _reason: crate::engine::event::CutReason,
-        _ready: &mut Vec<Ready>,
-    ) {
-        todo!()
-    }
-    /// Cuts every open call of the conversation that is idle since before `idle_since`.
-    pub fn cut_idle(&mut self, _idle_since: Millis, _ready: &mut Vec<Ready>) {
-        todo!()
-    }
-    /// After judging: remembers digest, size and action, and lets the text go. The oldest settled calls beyond
-    /// `history` are forgotten.
-    pub fn settle(
-        &mut self,
-        _call: u32,
-        _sha256: [u8; 32],
-        _action: crate::engine::verdict::Decision,
-    ) {
-        todo!()
-    }
-}
-
-/// How to find an exchange.
-#[derive(Debug, Clone, Copy)]
-pub struct Want<'a> {
-    pub host_id: Option<&'a [u8]>,
-    pub payload_id: Option<&'a [u8]>,
-    pub provider: crate::engine::provider::Provider,
-    pub part: ExchangePart,
-    pub at: At,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ExchangePart {
-    Request,
-    /// A whole response, or the first event of a streamed one.
-    ResponseStart,
-    /// A later chunk, or the closing.
-    ResponseRest,
 }

@@ -1,2 +1,5 @@
 //! OpenAI.
+mod items;
+pub mod request;
 pub mod responses;
+mod results;

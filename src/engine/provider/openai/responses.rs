@@ -1,1 +1,247 @@
-//! OpenAI Responses.
+//! OpenAI Responses (`POST /v1/responses`), and what speaks like it.
+//!
+//! # Wire shapes read
+//! Streams: every event of `provider-formats` §2.2. Whole bodies: the response object, with and without
+//! `object` and `status`; error bodies `{"error":{…}}`. Items (`items.rs`, `results.rs`): all of §2.3 and
+//! §2.6. Requests (`request.rs`): `input` as text or items, `tools[]`, late definitions.
+//!
+//! # How a call is addressed
+//! By `output_index`, `(output_index, 0)`, never by `item_id`: Copilot's proxy sends another one with every
+//! event. In a whole body by its place in `output[]`. The correlating id is `call_id`, else the item's own.
+//!
+//! # What ends a call
+//! `*_arguments.done` and its kin restate and close; `output_item.done` is authoritative and says the item's
+//! `status`; `response.completed`, `.incomplete`, `.failed`, `.cancelled` or `error` end the response. The
+//! item's end marker is sent for cut text too. A result inside the response (`mcp_call.output`) does not make
+//! its call final: the terminal table knows no such exception here.
+//!
+//! # Oddities
+//! - `response.completed` may list no items although some were streamed, or number them anew: they are sent as
+//!   `listed`. Results and tool lists are taken from `output_item.done` (or a whole body) only, not from the
+//!   list again.
+//! - `in_progress` at `output_item.done` of a call whose `caller` is a program: the program is suspended, the
+//!   arguments are whole.
+//! - `tool_search_call` has another `call_id` in `added` than in `done`: the first is not read.
+//! - `shell_call_command.*` and `apply_patch_call_operation_diff.*` stream pieces of what the item restates as
+//!   an object: pieces, no text of the call.
+//! - `error` comes nested and flat, alone or before `response.failed`.
+//! - A body that is `queued` or `in_progress` is a look at a response in the background: its items are not
+//!   read, the finished body brings them.
+//! - Chat chunks under this provider's name (Azure DeepSeek) are opaque.
+
+use super::super::{Translated, member, named, opaque, position, string, type_of};
+use super::items::{added, item};
+use crate::engine::event::{Args, CutReason, Event, Fate, ItemStatus, Slot, Stop};
+use crate::engine::json::{Kind, Value};
+
+/// One event of a stream, or a whole body.
+pub(in crate::engine::provider) fn response<'r>(value: Value<'r>, out: &mut Translated<'r>) {
+    match &*type_of(value) {
+        "response.output_text.delta" => {}
+        "response.function_call_arguments.delta"
+        | "response.custom_tool_call_input.delta"
+        | "response.mcp_call_arguments.delta"
+        | "response.code_interpreter_call_code.delta"
+        | "response.apply_patch_call_operation_diff.delta"
+        | "response.shell_call_command.delta" => append(value, out),
+        "response.function_call_arguments.done" | "response.mcp_call_arguments.done" => {
+            restate(value, "arguments", out);
+        }
+        "response.custom_tool_call_input.done" => restate(value, "input", out),
+        "response.code_interpreter_call_code.done" => restate(value, "code", out),
+        "response.output_item.added" => match place(value) {
+            Some((slot, opened)) => added(opened, slot, out),
+            None => opaque(value, "event", out),
+        },
+        "response.output_item.done" => match place(value) {
+            Some((slot, done)) => item(done, slot, false, out),
+            None => opaque(value, "event", out),
+        },
+        "response.created" => {
+            let response = value.get("response");
+            let id = response.and_then(|response| named(response, "id"));
+            remember(response, out);
+            out.events.push(Event::Begin { id, again: false });
+        }
+        "response.completed" => terminal(value.get("response"), Ending::Completed, out),
+        "response.incomplete" => terminal(value.get("response"), Ending::Incomplete, out),
+        "response.failed" => terminal(value.get("response"), Ending::Failed, out),
+        "response.cancelled" => terminal(value.get("response"), Ending::Cancelled, out),
+        "error" => error(CutReason::Failed, out),
+        "" => whole(value, out),
+        kind if is_quiet(kind) => {}
+        _ => opaque(value, "event", out),
+    }
+}
+
+/// Events that bring nothing: status marks, and text of the model's own.
+fn is_quiet(kind: &str) -> bool {
+    const PREFIXES: [&str; 14] = [
+        "response.content_part.",
+        "response.output_text.",
+        "response.refusal.",
+        "response.reasoning_summary_part.",
+        "response.reasoning_summary_text.",
+        "response.reasoning_text.",
+        "response.audio",
+        "response.web_search_call.",
+        "response.file_search_call.",
+        "response.image_generation_call.",
+        "response.shell_call_output_content.",
+        "response.shell_call_command.",
+        "response.mcp_list_tools.",
+        "response.mcp_call.",
+    ];
+    matches!(
+        kind,
+        "response.in_progress"
+            | "response.queued"
+            | "response.apply_patch_call_operation_diff.done"
+            | "response.code_interpreter_call.in_progress"
+            | "response.code_interpreter_call.interpreting"
+            | "response.code_interpreter_call.completed"
+            | "keepalive"
+            | "ping"
+    ) || PREFIXES.iter().any(|prefix| kind.starts_with(prefix))
+}
+
+fn slot(value: Value<'_>) -> Option<Slot> {
+    Some(Slot(position(value, "output_index")?, 0))
+}
+
+fn place(value: Value<'_>) -> Option<(Slot, Value<'_>)> {
+    Some((slot(value)?, value.get("item")?))
+}
+
+fn append<'r>(value: Value<'r>, out: &mut Translated<'r>) {
+    match (slot(value), string(value, "delta")) {
+        (Some(slot), Some(text)) => out.events.push(Event::Append {
+            slot,
+            part: position(value, "command_index").unwrap_or(0),
+            text,
+        }),
+        _ => opaque(value, "event", out),
+    }
+}
+
+/// The whole text once more. Some backends send no `output_item.done`, so this is the call's end marker too.
+fn restate<'r>(value: Value<'r>, name: &str, out: &mut Translated<'r>) {
+    let (Some(slot), Some(text)) = (slot(value), string(value, name)) else {
+        return opaque(value, "event", out);
+    };
+    let args = Args::Text(text);
+    let status = ItemStatus::Complete;
+    out.events.push(Event::Restate { slot, args });
+    out.events.push(Event::Close { slot, status });
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    Completed,
+    Incomplete,
+    Failed,
+    Cancelled,
+}
+
+/// The response's terminal marker, with the list of its items.
+fn terminal<'r>(response: Option<Value<'r>>, said: Ending, out: &mut Translated<'r>) {
+    remember(response, out);
+    let status = response.and_then(|response| response.get("status"));
+    let status = status.and_then(|status| status.str());
+    // Where the event and the object disagree, the worse holds.
+    let ending = match (said, status.as_deref()) {
+        (Ending::Completed, Some("incomplete" | "in_progress" | "queued")) => Ending::Incomplete,
+        (Ending::Completed | Ending::Incomplete, Some("failed")) => Ending::Failed,
+        (Ending::Completed | Ending::Incomplete, Some("cancelled")) => Ending::Cancelled,
+        _ => said,
+    };
+    if let Some(response) = response {
+        items(response, true, out);
+    }
+    end(response, ending, out);
+}
+
+fn items<'r>(response: Value<'r>, listed: bool, out: &mut Translated<'r>) {
+    let output = response.get("output").into_iter();
+    for (entry, index) in output.flat_map(|output| output.items()).zip(0..) {
+        item(entry, Slot(index, 0), listed, out);
+    }
+}
+
+fn end<'r>(response: Option<Value<'r>>, ending: Ending, out: &mut Translated<'r>) {
+    let fate = match ending {
+        Ending::Failed => return error(CutReason::Failed, out),
+        Ending::Cancelled => return error(CutReason::Cancelled, out),
+        Ending::Completed => Fate::Final,
+        Ending::Incomplete => {
+            let details = response.and_then(|response| response.get("incomplete_details"));
+            let reason = details.and_then(|details| details.get("reason"));
+            let reason = reason.and_then(|reason| reason.str());
+            Fate::Cut(match reason.as_deref() {
+                Some("max_output_tokens") => CutReason::MaxTokens,
+                Some("content_filter") => CutReason::ContentFilter,
+                _ => CutReason::EndedOtherwise,
+            })
+        }
+    };
+    out.events.push(Event::Stop(Stop {
+        client: fate,
+        provider: fate,
+        choice: None,
+    }));
+    out.events.push(Event::End);
+}
+
+fn error(reason: CutReason, out: &mut Translated<'_>) {
+    out.events.push(Event::Error { reason });
+}
+
+/// A response object, or an error body.
+fn whole<'r>(body: Value<'r>, out: &mut Translated<'r>) {
+    let output = body
+        .get("output")
+        .filter(|output| output.kind() == Kind::Array);
+    let is_response = body
+        .get("object")
+        .is_some_and(|object| object.is("response"));
+    let failed = member(body, "error").is_some();
+    if !is_response && output.is_none() {
+        return match failed {
+            true => error(CutReason::Failed, out),
+            false => opaque(body, "event", out),
+        };
+    }
+    remember(Some(body), out);
+    let id = named(body, "id");
+    out.events.push(Event::Begin { id, again: false });
+    let status = body.get("status").and_then(|status| status.str());
+    let ending = match status.as_deref() {
+        Some("in_progress" | "queued") => return,
+        Some("failed") => Ending::Failed,
+        Some("cancelled") => Ending::Cancelled,
+        Some("incomplete") => Ending::Incomplete,
+        _ if failed => Ending::Failed,
+        _ if member(body, "incomplete_details").is_some() => Ending::Incomplete,
+        // Bodies of before `status` are whole.
+        Some("completed") | None => Ending::Completed,
+        Some(_) => Ending::Incomplete,
+    };
+    items(body, false, out);
+    end(Some(body), ending, out);
+}
+
+fn remember<'r>(response: Option<Value<'r>>, out: &mut Translated<'r>) {
+    let Some(response) = response else { return };
+    if let Some(id) = named(response, "id") {
+        out.response_id = Some(id);
+    }
+    conversation(response, out);
+}
+
+/// `conversation`: an id, or an object with one.
+pub(super) fn conversation<'r>(holder: Value<'r>, out: &mut Translated<'r>) {
+    let object = member(holder, "conversation").and_then(|object| named(object, "id"));
+    if let Some(id) = named(holder, "conversation").or(object) {
+        out.conversation = Some(id);
+    }
+}

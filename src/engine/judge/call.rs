@@ -1,0 +1,169 @@
+//! Judging a call that ended: its verdict, and the record that a host may act on.
+
+use super::Run;
+use super::publish::Draft;
+use crate::engine::digest::{Role, hex, push_json_string, sha256};
+use crate::engine::event::{Executor, Form};
+use crate::engine::json::{self, JsonLimits};
+use crate::engine::layer::{Layer, Step, splice};
+use crate::engine::policy::{CallSubject, Evidence, Profile, Subject, ToolKnown};
+use crate::engine::state::{Call, CallStatus, Session};
+use crate::engine::verdict::{Checkpoint, Decision, Names, SubjectOut};
+use crate::engine::wire::Envelope;
+use crate::engine::{Emission, Observation, To};
+
+pub(super) fn executor_name(call: &Call) -> &'static str {
+    match call.executor {
+        Executor::Client => "client",
+        Executor::Provider => "provider",
+    }
+}
+
+impl<'a, 'r> Run<'a, 'r> {
+    /// `expired`: the verdict's id, for a call that no record ended.
+    pub(super) fn call(
+        &mut self,
+        session: &mut Session<'_>,
+        n: u32,
+        _envelope: Option<&Envelope<'r>>,
+        expired: Option<String>,
+    ) {
+        let Some(call) = session.conversation().calls.get(&n) else { return };
+        let cut = match call.status {
+            CallStatus::Final => None,
+            CallStatus::Cut(reason) => Some(reason),
+            CallStatus::Open | CallStatus::Closed(_) => return,
+        };
+        self.out.observations.push(Observation::Assembly {
+            provider: self.origin.provider,
+            outcome: cut.map_or("final", |reason| reason.label()),
+            fragments: call.fragments,
+        });
+        let text: &'r [u8] = self.bump.alloc_slice_copy(&call.text);
+        let json = !matches!(call.form, Form::FreeText);
+        let empty = json && text.iter().all(u8::is_ascii_whitespace);
+        let text = if empty && cut.is_none() { b"{}" } else { text };
+        let digest = sha256(text);
+        if cut.is_some() && self.engine.settings.policy.profile == Profile::Off {
+            session.settle(n, digest, Decision::Block);
+            return;
+        }
+        let layer = Layer::assembled(self.bump, text, Step::Arguments);
+        let limits = &self.engine.settings.limits;
+        let limits = JsonLimits { depth: limits.json_depth, nodes: limits.json_nodes };
+        let args = (json && cut.is_none()).then(|| json::parse(self.bump, layer, limits));
+        let repeated = session.conversation().calls.range(..n).any(|(_, c)| !c.id.is_empty() && c.id == call.id);
+        let slot = (call.slot.0, call.slot.1);
+        let exchange = call.exchange;
+        let id = if call.id.is_empty() { call.item_id.clone() } else { call.id.clone() };
+        let key = self.idempotency(&call.id, repeated, slot);
+
+        let subject = CallSubject { call, cut, layer, empty, args };
+        let (report, said) = self.check(session, Some(exchange), &Subject::Call(&subject));
+        let verdict_id = expired.unwrap_or_else(|| self.next_id(Checkpoint::ToolCall));
+        let mut draft = Draft::new(verdict_id, Checkpoint::ToolCall);
+        draft.findings = report.findings;
+        draft.complete = cut.is_none();
+        draft.subject = SubjectOut {
+            call_id: (!id.is_empty()).then(|| self.clean(&id)),
+            tool: (!call.name.is_empty()).then(|| self.clean(&call.name)),
+            server: call.server.as_ref().map(|s| self.clean(s)),
+            executor: Some(executor_name(call)),
+        };
+        draft.content_hmac = Some(self.keyed().digest(Role::Content, &[text]));
+        draft.content_bytes = text.len() as u64;
+        draft.idempotency_key = Some(key.clone());
+        if !draft.findings.is_empty() {
+            draft.names = Some(self.names_of(session, exchange, call, limits));
+        }
+        // Said with the first verdict of the record only.
+        if std::mem::take(&mut self.ambiguous) {
+            draft.block("ambiguous_exchange", Evidence::None);
+        }
+
+        let mut record = None;
+        let mut published = digest;
+        let wanted = call.executor == Executor::Client || self.engine.settings.redacted.provider_calls;
+        if cut.is_none() && wanted && draft.fold().1 < Decision::Block {
+            let changed = match (draft.fold().1, report.edits.is_empty()) {
+                (Decision::Redact, false) => splice(layer, &report.edits).map(Some),
+                _ => Ok(None),
+            };
+            match changed {
+                Ok(changed) => {
+                    let text = changed.as_deref().unwrap_or(text);
+                    published = sha256(text);
+                    let valid = changed.is_some() || matches!(subject.args, Some(Ok(_)));
+                    let value = self.call_record(call, &id, text, json && valid, &published, &key);
+                    let id = format!("{}/call", draft.id);
+                    let mut headers = self.headers(&id, "io.sluicegate.tool.call.v1");
+                    headers.push(("ce_sgaction".to_owned(), draft.fold().1.name().as_bytes().to_vec()));
+                    headers.push(("ce_sgverdictid".to_owned(), draft.id.as_bytes().to_vec()));
+                    record = Some(Emission { to: To::Redacted, key: self.key(), headers, value: Some(value), timestamp: None });
+                }
+                Err(_) => draft.block("not_redactable", Evidence::None),
+            }
+        }
+        let record = record.and_then(|emission| self.fits(&mut draft, emission));
+        let action = self.emit(draft);
+        if let Some(emission) = record {
+            self.push(emission);
+        }
+        session.settle(n, published, action);
+        session.head().said |= said;
+    }
+
+    /// The names that pointers into a call's arguments may show: its schema's properties.
+    fn names_of(&self, session: &Session<'_>, exchange: u32, call: &Call, limits: JsonLimits) -> Names<'a> {
+        let mut names = Names::new(self.keyed());
+        let view = self.view(session, Some(exchange));
+        if let ToolKnown::Declared(tool) = view.tool(call)
+            && let Some(schema) = &tool.schema
+        {
+            let layer = Layer::record(self.bump, self.bump.alloc_slice_copy(schema));
+            if let Ok(schema) = json::parse(self.bump, layer, limits) {
+                names.add_schema(schema);
+            }
+        }
+        names
+    }
+
+    /// `io.sluicegate.tool.call.v1`. JSON arguments are spliced verbatim.
+    fn call_record(&self, call: &Call, id: &[u8], text: &[u8], json: bool, sha: &[u8; 32], key: &str) -> Vec<u8> {
+        let mut out = Vec::with_capacity(text.len() + 512);
+        out.push(b'{');
+        let mut member = |name: &str, value: Option<&[u8]>| {
+            if out.len() > 1 {
+                out.push(b',');
+            }
+            push_json_string(&mut out, name.as_bytes());
+            out.push(b':');
+            match value {
+                Some(text) => push_json_string(&mut out, text),
+                None => out.extend_from_slice(b"null"),
+            }
+        };
+        member("call_id", Some(id).filter(|id| !id.is_empty()));
+        member("tool", Some(call.name.as_slice()).filter(|name| !name.is_empty()));
+        if let Some(namespace) = &call.namespace {
+            member("namespace", Some(namespace));
+        }
+        if let Some(server) = &call.server {
+            member("server", Some(server));
+        }
+        member("executor", Some(executor_name(call).as_bytes()));
+        member("response_id", self.origin.response_id);
+        member("arguments_sha256", Some(hex(sha).as_bytes()));
+        member("idempotency_key", Some(key.as_bytes()));
+        match call.form {
+            Form::FreeText => member("input", Some(text)),
+            _ if !json => member("arguments_text", Some(text)),
+            _ => {
+                out.extend_from_slice(b",\"arguments\":");
+                out.extend_from_slice(text.trim_ascii());
+            }
+        }
+        out.push(b'}');
+        out
+    }
+}

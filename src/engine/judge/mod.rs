@@ -1,0 +1,472 @@
+//! Judge: one record from its envelope to its emissions.
+//!
+//! This is the middle of the journey: events are absorbed by the state, what became judgeable is shown to
+//! the policies, findings fold to a decision, and verdicts, redacted copies and dead letters are written to
+//! [`Out`]. Nothing here knows a provider's wire shape or a policy's rule.
+
+mod call;
+mod publish;
+mod request;
+mod result;
+
+use super::digest::{Keyed, Role};
+use super::event::{CutReason, Event, Name};
+use super::json::{Documents, JsonLimits, Value};
+use super::layer::{Edit, Layer, map_range};
+use super::policy::{Evidence, Place, Profile, Report, StartSubject, Subject, View};
+use super::provider::{self, Provider, Translated};
+use super::redact::touches_opaque;
+use super::state::{At, ConvKey, ExchangePart, Head, PartitionState, Ready, ResponseState, Session, StateLimits, Want};
+use super::verdict::{Checkpoint, SubjectOut, engine_finding};
+use super::wire::{self, Decoded, Envelope, EventType, Reject};
+use super::{Engine, Input, Millis, Observation, Out, Outcome, Remaining, TickSource};
+use bumpalo::Bump;
+use publish::Draft;
+use request::Request;
+
+/// Where what is emitted comes from: a record, or for an expiry the conversation's memory of one.
+#[derive(Clone, Copy)]
+struct Origin<'a> {
+    topic: &'a str,
+    partition: i32,
+    offset: i64,
+    key: Option<&'a [u8]>,
+    event_id: Option<&'a str>,
+    time: Option<Millis>,
+    traceparent: Option<&'a str>,
+    tracestate: Option<&'a str>,
+    fleet: &'a str,
+    agent: &'a str,
+    conversation: Option<&'a [u8]>,
+    response_id: Option<&'a [u8]>,
+    provider: Option<Provider>,
+}
+
+/// Everything that one record's judging needs.
+struct Run<'a, 'r> {
+    engine: &'a Engine,
+    bump: &'r Bump,
+    origin: Origin<'a>,
+    documents: Documents<'r>,
+    out: &'a mut Out,
+    limits: StateLimits,
+    at: At,
+    /// Next ordinal by checkpoint.
+    ordinals: [u32; 8],
+    verdicts: u32,
+    emitted: u64,
+    /// Several requests were unanswered when this response began: said once.
+    ambiguous: bool,
+}
+
+/// One record of an input topic.
+pub(super) fn record(engine: &Engine, bump: &Bump, state: &mut PartitionState, input: &Input<'_>, out: &mut Out) -> Outcome {
+    let settings = &engine.settings;
+    let options = wire::DecodeOptions { limits: &settings.limits, lines: settings.lines };
+    let (envelope, oversize) = match wire::decode(bump, input, options) {
+        Decoded::Event(envelope) => (envelope, false),
+        Decoded::Oversize(envelope) => (envelope, true),
+        Decoded::Reject(reject) => return reject_record(engine, input, reject, out),
+    };
+    if matches!(envelope.kind, EventType::Unknown | EventType::Render | EventType::McpMessage) && !oversize {
+        out.observations.push(Observation::Event { provider: envelope.provider, kind: envelope.kind });
+        return Outcome::Passed;
+    }
+    let json = JsonLimits { depth: settings.limits.json_depth, nodes: settings.limits.json_nodes };
+    // Host events are judged whoever's call they answer; model events need to know whose wire shape they are.
+    let needs_provider =
+        matches!(envelope.kind, EventType::ModelRequest | EventType::ModelResponse | EventType::ModelChunk);
+    let provider = envelope.provider;
+    if needs_provider && provider.is_none() && !oversize {
+        return reject_record(engine, input, Reject::UnknownProvider, out);
+    }
+    out.observations.push(Observation::Event { provider, kind: envelope.kind });
+    let translated = match (oversize, provider) {
+        (true, _) => Translated::default(),
+        (false, Some(provider)) if provider.supported() || !needs_provider => {
+            provider::translate(bump, &envelope, provider, json)
+        }
+        (false, None) => provider::translate(bump, &envelope, Provider::AnthropicMessages, json),
+        (false, Some(_)) => return Outcome::Passed,
+    };
+    let payload_id = translated.response_id.and_then(|v| v.text());
+    let payload_conversation = translated.conversation.and_then(|v| v.text());
+    let name: Option<&[u8]> = envelope
+        .conversation
+        .map(str::as_bytes)
+        .or(input.key)
+        .or(payload_conversation.as_deref())
+        .or(envelope.response_id.map(str::as_bytes))
+        .or(payload_id.as_deref())
+        .filter(|name| !name.is_empty());
+    let Some(name) = name else {
+        return reject_record(engine, input, Reject::NoConversation, out);
+    };
+    let event_time = envelope.time.and_then(publish::parse_time);
+    let time = input.timestamp.or(event_time.filter(|_| settings.trust_event_time)).unwrap_or(0);
+    let response_id = envelope.response_id.map(str::as_bytes);
+    let origin = Origin {
+        topic: input.topic,
+        partition: input.partition,
+        offset: input.offset,
+        key: input.key,
+        event_id: Some(envelope.id).filter(|id| !id.is_empty()),
+        time: event_time,
+        traceparent: envelope.traceparent,
+        tracestate: envelope.tracestate,
+        fleet: envelope.fleet.unwrap_or("default"),
+        agent: envelope.agent.unwrap_or("default"),
+        conversation: Some(name),
+        response_id,
+        provider,
+    };
+    let mut run = Run::new(engine, bump, origin, out, At { offset: input.offset, time });
+    let key = engine.keyed.conversation(name);
+    let head = || Head {
+        name: name.to_vec(),
+        record_key: input.key.map(<[u8]>::to_vec),
+        fleet: origin.fleet.as_bytes().to_vec(),
+        agent: origin.agent.as_bytes().to_vec(),
+        partial: true,
+        ..Head::default()
+    };
+    let limits = run.limits;
+    let mut session = state.open(key, run.at, &limits, &head);
+    for _ in 0..session.evicted() {
+        run.out.observations.push(Observation::Evicted { reason: "size" });
+    }
+    let part = match envelope.kind {
+        EventType::ModelRequest => Some(ExchangePart::Request),
+        EventType::ModelResponse => Some(ExchangePart::ResponseStart),
+        EventType::ModelChunk if translated.events.iter().any(|e| matches!(e, Event::Begin { .. })) => {
+            Some(ExchangePart::ResponseStart)
+        }
+        EventType::ModelChunk | EventType::ModelClosed => Some(ExchangePart::ResponseRest),
+        _ => None,
+    };
+    // A closing may lack the provider: then it closes whatever its id, or the conversation, has open.
+    let provider = provider.or_else(|| latest_provider(&session, response_id));
+    run.origin.provider = provider;
+    let exchange = part.zip(provider).map(|(part, provider)| {
+        let want = Want { host_id: response_id, payload_id: payload_id.as_deref(), provider, part, at: run.at };
+        session.exchange(want)
+    });
+    if let Some((n, _)) = exchange
+        && run.origin.response_id.is_none()
+    {
+        let known = session.conversation().exchanges.get(&n);
+        run.origin.response_id = known
+            .and_then(|e| e.host_id.as_deref().or(e.payload_id.as_deref()))
+            .map(|id| &*bump.alloc_slice_copy(id));
+    }
+    if oversize {
+        run.oversize(&mut session, &envelope, input, exchange.map(|(n, _)| n));
+    } else {
+        run.ambiguous = exchange.is_some_and(|(_, ambiguous)| ambiguous);
+        run.events(&mut session, &envelope, input, exchange.map(|(n, _)| n), translated);
+    }
+    if run.verdicts > 0 { Outcome::Judged } else { Outcome::Passed }
+}
+
+/// Expires what is due, oldest first.
+pub(super) fn tick(
+    engine: &Engine,
+    bump: &Bump,
+    state: &mut PartitionState,
+    source: TickSource<'_>,
+    budget: u32,
+    out: &mut Out,
+) -> Remaining {
+    let limits = StateLimits::from(&engine.settings.limits);
+    let due: Vec<ConvKey> = state.due(source.now, budget, &limits);
+    let more = due.len() as u64 >= u64::from(budget);
+    for key in due {
+        let Some(mut session) = state.open_due(key, &limits) else { continue };
+        let head = session.conversation().head.clone();
+        let mut ready = Vec::new();
+        session.cut_idle(source.now.saturating_sub(limits.call_ttl_ms as i64), &mut ready);
+        for Ready::Call(n) in ready {
+            expire(engine, bump, &mut session, &head, source, n, out);
+        }
+        let idle_out = head.clock.saturating_add(limits.conversation_ttl_ms as i64) <= source.now;
+        drop(session);
+        if idle_out {
+            state.remove(key);
+            out.observations.push(Observation::Evicted { reason: "ttl" });
+        }
+    }
+    if more { Remaining::Some } else { Remaining::None }
+}
+
+/// The verdict of an expiry takes its id from the record that opened the call, so a repeat is the same verdict.
+fn expire(
+    engine: &Engine,
+    bump: &Bump,
+    session: &mut Session<'_>,
+    head: &Head,
+    source: TickSource<'_>,
+    n: u32,
+    out: &mut Out,
+) {
+    let conversation = session.conversation();
+    let Some(call) = conversation.calls.get(&n) else { return };
+    let opened = call.opened;
+    let ordinal = conversation.calls.range(..n).filter(|(_, c)| c.opened.offset == opened.offset).count();
+    let exchange = conversation.exchanges.get(&call.exchange);
+    let response_id: Option<Vec<u8>> = exchange.and_then(|e| e.host_id.clone().or(e.payload_id.clone()));
+    let provider = exchange.map(|e| e.provider);
+    let origin = Origin {
+        topic: source.topic,
+        partition: source.partition,
+        offset: opened.offset,
+        key: head.record_key.as_deref(),
+        event_id: None,
+        time: None,
+        traceparent: None,
+        tracestate: None,
+        fleet: std::str::from_utf8(&head.fleet).unwrap_or("default"),
+        agent: std::str::from_utf8(&head.agent).unwrap_or("default"),
+        conversation: Some(&head.name),
+        response_id: response_id.as_deref(),
+        provider,
+    };
+    let mut run = Run::new(engine, bump, origin, out, At { offset: opened.offset, time: source.now });
+    let id = format!("{}/expired-{ordinal}", run.id_prefix(Checkpoint::ToolCall));
+    run.call(session, n, None, Some(id));
+}
+
+fn latest_provider(session: &Session<'_>, response_id: Option<&[u8]>) -> Option<Provider> {
+    let mut exchanges = session.conversation().exchanges.values().rev();
+    let found = exchanges.find(|e| match response_id {
+        Some(id) => e.host_id.as_deref() == Some(id),
+        None => e.response == ResponseState::Open,
+    });
+    found.map(|e| e.provider)
+}
+
+/// A record that cannot be read at all.
+fn reject_record(engine: &Engine, input: &Input<'_>, reject: Reject, out: &mut Out) -> Outcome {
+    let stage = if reject == Reject::EnginePanic { "judge" } else { "decode" };
+    let emission = publish::dead_letter(engine, input, reject.label(), stage);
+    out.emissions.push(emission);
+    out.observations.push(Observation::DeadLetter { reason: reject.label() });
+    Outcome::Rejected(reject)
+}
+
+/// A record whose judging panicked: nothing of it stands but the dead letter.
+pub(super) fn panicked(engine: &Engine, input: &Input<'_>, out: &mut Out) -> Outcome {
+    out.clear();
+    reject_record(engine, input, Reject::EnginePanic, out)
+}
+
+impl<'a, 'r> Run<'a, 'r> {
+    fn new(engine: &'a Engine, bump: &'r Bump, origin: Origin<'a>, out: &'a mut Out, at: At) -> Self {
+        let limits = StateLimits::from(&engine.settings.limits);
+        let json = JsonLimits { depth: engine.settings.limits.json_depth, nodes: engine.settings.limits.json_nodes };
+        let documents = Documents::new(bump, json);
+        Self { engine, bump, origin, documents, out, limits, at, ordinals: [0; 8], verdicts: 0, emitted: 0, ambiguous: false }
+    }
+
+    fn off(&self) -> bool {
+        self.engine.settings.policy.profile == Profile::Off
+    }
+
+    fn keyed(&self) -> &'a Keyed {
+        &self.engine.keyed
+    }
+
+    /// Absorbs the events of a record in order and judges what becomes judgeable.
+    fn events(
+        &mut self,
+        session: &mut Session<'_>,
+        envelope: &Envelope<'r>,
+        input: &Input<'_>,
+        exchange: Option<u32>,
+        translated: Translated<'r>,
+    ) {
+        let mut request: Option<Request<'r>> = None;
+        let mut ready = Vec::new();
+        for event in &translated.events {
+            match (event, &mut request) {
+                (Event::RequestBegin { body, elsewhere }, _) => {
+                    request = Some(Request::new(*body, *elsewhere || envelope.history_from.is_some()));
+                }
+                (Event::Tool(tool), Some(request)) => request.tools.push(*tool),
+                (Event::Tool(tool), None) => {
+                    if let Some(n) = exchange {
+                        self.late_tool(session, n, tool);
+                    }
+                }
+                (Event::Turn { turn, .. }, Some(request)) => request.turn(turn),
+                (Event::RequestEnd, _) => {
+                    if let (Some(request), Some(n)) = (request.take(), exchange) {
+                        self.request(session, envelope, input, n, &request);
+                    }
+                }
+                (Event::Started(started), _) => self.started(session, exchange, started),
+                (Event::HostResult(result), _) => self.host_result(session, envelope, input, result),
+                (Event::Opaque { kind, .. }, _) => {
+                    self.out.observations.push(Observation::Opaque { provider: self.origin.provider, kind });
+                }
+                _ => {
+                    let Some(n) = exchange else { continue };
+                    session.absorb(n, event, self.at, &self.limits, &mut ready);
+                    for Ready::Call(call) in ready.drain(..) {
+                        self.call(session, call, Some(envelope), None);
+                    }
+                    if let Event::ServerResult { result, .. } = event {
+                        self.server_result(session, n, result);
+                    }
+                }
+            }
+        }
+        if let Some((_, error)) = translated.undecodable {
+            self.undecodable(session, envelope, exchange, u64::from(error.at));
+        }
+    }
+
+    /// Data that is not JSON: cuts the response's open calls. A whole body, or a host event, of which nothing
+    /// could be judged, is blocked by its envelope.
+    fn undecodable(&mut self, session: &mut Session<'_>, envelope: &Envelope<'r>, exchange: Option<u32>, at: u64) {
+        self.out.observations.push(Observation::Undecodable { provider: self.origin.provider });
+        if matches!(envelope.kind, EventType::ModelChunk | EventType::ModelResponse)
+            && let Some(n) = exchange
+        {
+            self.cut(session, n, CutReason::Undecodable, envelope);
+        }
+        if envelope.kind != EventType::ModelChunk && !self.off() {
+            let finding = engine_finding("undecodable", Place::Whole, Evidence::Offset { at });
+            self.envelope_verdict(envelope, finding);
+        }
+    }
+
+    fn oversize(&mut self, session: &mut Session<'_>, envelope: &Envelope<'r>, input: &Input<'_>, exchange: Option<u32>) {
+        if let Some(n) = exchange
+            && matches!(envelope.kind, EventType::ModelChunk | EventType::ModelResponse)
+        {
+            self.cut(session, n, CutReason::Limit, envelope);
+        }
+        let found = (input.value.map_or(0, <[u8]>::len) + input.key.map_or(0, <[u8]>::len)) as u64;
+        let limit = self.engine.settings.limits.record_bytes;
+        let finding = engine_finding("record_too_large", Place::Whole, Evidence::Bytes { found, limit });
+        self.envelope_verdict(envelope, finding);
+    }
+
+    fn cut(&mut self, session: &mut Session<'_>, exchange: u32, reason: CutReason, envelope: &Envelope<'r>) {
+        let mut ready = Vec::new();
+        session.cut_exchange(exchange, reason, &mut ready);
+        for Ready::Call(call) in ready {
+            self.call(session, call, Some(envelope), None);
+        }
+    }
+
+    /// A verdict on a record of which only the envelope could be read.
+    fn envelope_verdict(&mut self, envelope: &Envelope<'r>, finding: super::policy::Finding<'r>) {
+        let checkpoint = match envelope.kind {
+            EventType::ModelRequest => Checkpoint::ModelRequest,
+            EventType::ToolStarted => Checkpoint::ToolStart,
+            EventType::ToolResult => Checkpoint::ToolResult,
+            EventType::Render => Checkpoint::Render,
+            EventType::McpMessage => Checkpoint::ToolResult,
+            EventType::ModelResponse | EventType::ModelChunk | EventType::ModelClosed | EventType::Unknown => {
+                Checkpoint::ToolCall
+            }
+        };
+        let mut draft = Draft::new(self.next_id(checkpoint), checkpoint);
+        draft.complete = false;
+        draft.subject = SubjectOut {
+            call_id: envelope.call_id.map(|id| self.clean(id.as_bytes())),
+            tool: envelope.tool.map(|tool| self.clean(tool.as_bytes())),
+            ..SubjectOut::default()
+        };
+        draft.findings.push(finding);
+        self.emit(draft);
+    }
+
+    /// The host began to run a tool.
+    fn started(&mut self, session: &mut Session<'_>, exchange: Option<u32>, started: &super::event::Started<'r>) {
+        let id = started.call_id.and_then(|v| v.text()).unwrap_or_default();
+        let found = session.call_by_id(&id).map(|(n, _)| n);
+        session.head().starts_seen = true;
+        if !self.off() {
+            let conversation = session.conversation();
+            let call = found.and_then(|n| conversation.calls.get(&n));
+            let subject = StartSubject { started: *started, call };
+            let exchange = exchange.or(call.map(|c| c.exchange));
+            let (report, view_said) = self.check(session, exchange, &Subject::Start(&subject));
+            let mut draft = Draft::new(self.next_id(Checkpoint::ToolStart), Checkpoint::ToolStart);
+            let tool = call.map(|c| c.name.clone()).or(started.tool.and_then(|v| v.text()).map(|t| t.into_owned()));
+            draft.subject = SubjectOut {
+                call_id: (!id.is_empty()).then(|| self.clean(&id)),
+                tool: tool.filter(|t| !t.is_empty()).map(|t| self.clean(&t)),
+                server: call.and_then(|c| c.server.as_ref()).map(|s| self.clean(s)),
+                executor: call.map(call::executor_name),
+            };
+            draft.findings = report.findings;
+            draft.content_bytes = started.item.span().len() as u64;
+            self.emit(draft);
+            session.head().said |= view_said;
+        }
+        if let Some(call) = found.and_then(|n| session.call_mut(n)) {
+            call.started = true;
+        }
+    }
+
+    /// Shows a subject to the policies. Gives their report, and the `not_observed` bits they used.
+    fn check(&self, session: &Session<'_>, exchange: Option<u32>, subject: &Subject<'_, 'r>) -> (Report<'r>, u32) {
+        let view = self.view(session, exchange);
+        let mut report = Report::new(self.bump);
+        self.engine.policies.check(subject, &view, &mut report);
+        let said = report.not_observed;
+        (report, said)
+    }
+
+    /// Whether every edit can be lowered and none touches an opaque field.
+    fn editable(&self, edits: &[Edit<'r>], root: &'r Layer<'r>) -> bool {
+        edits.iter().all(|e| map_range(e.span, root).is_some() && !touches_opaque(e, &self.documents))
+    }
+
+    fn view<'v>(&'v self, session: &'v Session<'_>, exchange: Option<u32>) -> View<'v> {
+        let conversation = session.conversation();
+        let exchange = exchange.and_then(|n| conversation.exchanges.get(&n));
+        View {
+            conversation,
+            exchange,
+            provider: self.origin.provider.or(exchange.map(|e| e.provider)),
+            fleet: self.origin.fleet,
+            agent: self.origin.agent,
+            now: conversation.head.clock,
+            schemas: &self.out.schemas,
+        }
+    }
+
+    fn clean(&self, bytes: &[u8]) -> String {
+        self.keyed().identifier(super::event::Untrusted::new(bytes))
+    }
+
+    fn clean_name(&self, name: &Name<'_>) -> Option<String> {
+        match name {
+            Name::Wire(value) => value.text().filter(|t| !t.is_empty()).map(|t| self.clean(&t)),
+            Name::Implied(name) => Some((*name).to_owned()),
+            Name::None => None,
+        }
+    }
+
+    fn clean_value(&self, value: Option<Value<'_>>) -> Option<String> {
+        value.and_then(|v| v.text()).filter(|t| !t.is_empty()).map(|t| self.clean(&t))
+    }
+
+    /// A call's key for idempotent execution: over conversation and call id; response and position are added
+    /// where the id is empty or repeated.
+    fn idempotency(&self, id: &[u8], repeated: bool, slot: (u32, u32)) -> String {
+        let conversation = self.origin.conversation.unwrap_or_default();
+        let digest = if id.is_empty() || repeated {
+            let position = [slot.0.to_be_bytes(), slot.1.to_be_bytes()].concat();
+            let response = self.origin.response_id.unwrap_or_default();
+            self.keyed().digest(Role::Idempotency, &[conversation, id, response, &position])
+        } else {
+            self.keyed().digest(Role::Idempotency, &[conversation, id])
+        };
+        super::digest::hex(&digest[..16])
+    }
+}

@@ -1,0 +1,165 @@
+//! Judging a request about to be sent: its definitions are facts, its results are subjects, then itself.
+
+use super::Run;
+use super::publish::Draft;
+use super::result::Judged;
+use crate::engine::digest::{Role, short};
+use crate::engine::event::{Name, ResultItem, ToolDef, Turn};
+use crate::engine::json::Value;
+use crate::engine::layer::{Edit, root};
+use crate::engine::policy::{Evidence, Finding, Mode, Place, RequestResult, RequestSubject, Subject};
+use crate::engine::state::{Session, Tool};
+use crate::engine::verdict::{Checkpoint, Decision, engine_finding};
+use crate::engine::wire::Envelope;
+use crate::engine::{Input, OnBlock, Publish};
+
+/// A request being read.
+pub(super) struct Request<'r> {
+    body: Value<'r>,
+    /// Part of the history is not in it.
+    elsewhere: bool,
+    pub tools: Vec<ToolDef<'r>>,
+    results: Vec<ResultItem<'r>>,
+    opaque: Vec<(Value<'r>, &'static str)>,
+}
+
+impl<'r> Request<'r> {
+    pub fn new(body: Value<'r>, elsewhere: bool) -> Self {
+        Self { body, elsewhere, tools: Vec::new(), results: Vec::new(), opaque: Vec::new() }
+    }
+
+    pub fn turn(&mut self, turn: &Turn<'r>) {
+        match turn {
+            Turn::Result(result) => self.results.push(result.clone()),
+            Turn::Opaque { value, kind } => self.opaque.push((*value, kind)),
+            Turn::Call(_) | Turn::ServerResult { .. } | Turn::Model(_) | Turn::User(_) | Turn::System(_) => {}
+        }
+    }
+}
+
+impl<'a, 'r> Run<'a, 'r> {
+    pub(super) fn request(
+        &mut self,
+        session: &mut Session<'_>,
+        envelope: &Envelope<'r>,
+        input: &Input<'_>,
+        exchange: u32,
+        request: &Request<'r>,
+    ) {
+        self.facts(session, exchange, request);
+        if self.off() {
+            return;
+        }
+        let mut judged: Vec<Judged<'r>> = Vec::with_capacity(request.results.len());
+        for result in &request.results {
+            judged.push(self.request_result(session, exchange, result));
+        }
+        let results: Vec<RequestResult<'r>> = request
+            .results
+            .iter()
+            .zip(&judged)
+            .map(|(item, j)| RequestResult { item: item.clone(), action: j.action, text_bytes: j.text_bytes })
+            .collect();
+        let subject = RequestSubject { body: request.body, results: &results, elsewhere: request.elsewhere };
+        let (report, said) = self.check(session, Some(exchange), &Subject::Request(&subject));
+
+        let mut draft = Draft::new(self.next_id(Checkpoint::ModelRequest), Checkpoint::ModelRequest);
+        draft.findings = report.findings;
+        draft.content_hmac = Some(self.keyed().digest(Role::Content, &[request.body.raw()]));
+        draft.content_bytes = request.body.span().len() as u64;
+        for (value, kind) in &request.opaque {
+            draft.not_inspected.push((Place::Value { value: *value, range: None }, kind, "unknown item"));
+            draft.complete = false;
+        }
+        if draft.fold().1 == Decision::Redact && !self.editable(&report.edits, root(request.body.layer())) {
+            draft.block("not_redactable", Evidence::None);
+        }
+        draft.findings.extend(self.of_results(&judged));
+        let edits = merge(&judged, &report.recut, report.edits);
+
+        let publish = match self.engine.settings.redacted.publish {
+            Publish::All => true,
+            Publish::Changed => draft.fold().1 == Decision::Redact,
+        };
+        let copy = if publish && draft.fold().1 < Decision::Block {
+            self.copy(&mut draft, envelope, input, &edits)
+        } else {
+            None
+        };
+        self.emit(draft);
+        if let Some(copy) = copy {
+            self.push(copy);
+        }
+        session.head().said |= said;
+    }
+
+    /// What a request tells of the conversation: its tools, and that it was seen.
+    fn facts(&mut self, session: &mut Session<'_>, exchange: u32, request: &Request<'r>) {
+        let mut stream = self.keyed().stream(Role::Tools);
+        for tool in &request.tools {
+            stream.part(tool.item.raw());
+        }
+        let digest = short(stream.finish());
+        session.set_toolset(exchange, digest, &mut || request.tools.iter().map(remembered).collect());
+        if let Some(known) = session.exchange_mut(exchange) {
+            known.request_seen = true;
+            known.elsewhere = request.elsewhere;
+        }
+        let head = session.head();
+        head.request_seen = true;
+        if !request.elsewhere {
+            head.partial = false;
+        }
+    }
+
+    /// A definition that arrived inside a response.
+    pub(super) fn late_tool(&mut self, session: &mut Session<'_>, exchange: u32, tool: &ToolDef<'r>) {
+        let digest = short(self.keyed().digest(Role::Tools, &[tool.item.raw()]));
+        session.add_tools(exchange, digest, vec![remembered(tool)]);
+    }
+
+    /// What its results did to a request, said once with a count. It counts as enforced where one of them was
+    /// in fact changed.
+    fn of_results(&self, judged: &[Judged<'r>]) -> Option<Finding<'r>> {
+        let asked = judged.iter().filter(|j| j.decision >= Decision::Redact).count() as u64;
+        if asked == 0 {
+            return None;
+        }
+        let withhold = self.engine.settings.redacted.on_block == OnBlock::Withhold;
+        // A blocked result that has no error form leaves no way to send the request without it.
+        let stuck = judged.iter().any(|j| j.action == Decision::Block && (withhold || j.edits.is_empty()));
+        let rule = if stuck { "results_withheld" } else { "results_changed" };
+        let mut finding = engine_finding(rule, Place::Whole, Evidence::Count { found: asked, limit: 0 });
+        if judged.iter().all(|j| j.action == Decision::Allow) {
+            finding.mode = Mode::Monitor;
+        }
+        Some(finding)
+    }
+}
+
+/// The edits of the results and of the request itself. Where the request cuts a result anew, with a tighter
+/// bound, its edits stand in place of the result's own.
+fn merge<'r>(judged: &[Judged<'r>], recut: &[u32], own: Vec<Edit<'r>>) -> Vec<Edit<'r>> {
+    let kept = judged.iter().enumerate().filter(|(ix, _)| !recut.contains(&(*ix as u32)));
+    let mut edits: Vec<Edit<'r>> = kept.flat_map(|(_, j)| j.edits.iter().cloned()).collect();
+    edits.extend(own);
+    edits
+}
+
+/// A definition as the state keeps it.
+fn remembered(tool: &ToolDef<'_>) -> Tool {
+    let text = |value: Option<Value<'_>>| value.and_then(|v| v.text()).map(|t| t.into_owned());
+    Tool {
+        toolset: 0,
+        name: match tool.name {
+            Name::Wire(value) => text(Some(value)).unwrap_or_default(),
+            Name::Implied(name) => name.as_bytes().to_vec(),
+            Name::None => Vec::new(),
+        },
+        namespace: text(tool.namespace),
+        server: text(tool.server),
+        family: tool.family,
+        schema: tool.schema.filter(|s| !s.is_null()).map(|s| s.raw().to_vec()),
+        schema_omitted: false,
+    }
+}

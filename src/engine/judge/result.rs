@@ -1,0 +1,293 @@
+//! Judging tool outputs: raw host results, results in requests, and results of tools that the provider ran.
+
+use super::publish::Draft;
+use super::{Run, call};
+use crate::engine::digest::{Role, short};
+use crate::engine::event::{Name, Part, ResultItem, ResultShape};
+use crate::engine::json::Value;
+use crate::engine::layer::{Edit, root};
+use crate::engine::policy::{Evidence, Place, Profile, ResultSubject, Subject};
+use crate::engine::redact::error_form;
+use crate::engine::state::{Call, ResultFact, Session};
+use crate::engine::verdict::{Checkpoint, Decision, SubjectOut, engine_finding};
+use crate::engine::wire::Envelope;
+use crate::engine::{Input, Observation, OnBlock};
+
+/// What judging one result gave.
+pub(super) struct Judged<'r> {
+    pub decision: Decision,
+    pub action: Decision,
+    /// What its safe copy needs.
+    pub edits: Vec<Edit<'r>>,
+    /// Its text after those edits, bytes.
+    pub text_bytes: u64,
+}
+
+/// A result as the policies and the state see it.
+struct Content {
+    digest: [u8; 32],
+    call_id: [u8; 16],
+    /// Decoded text, bytes.
+    text_bytes: u64,
+    bytes: u64,
+}
+
+impl<'a, 'r> Run<'a, 'r> {
+    /// Raw output before it is put into a request: a verdict, and always a copy that is safe to use.
+    pub(super) fn host_result(
+        &mut self,
+        session: &mut Session<'_>,
+        envelope: &Envelope<'r>,
+        input: &Input<'_>,
+        result: &ResultItem<'r>,
+    ) {
+        let id = text_of(result.call_id);
+        let found = session.call_by_id(&id).map(|(n, _)| n);
+        if self.off() {
+            mark_answered(session, found);
+            return;
+        }
+        let content = self.content(result);
+        let (mut draft, edits, first_seen, said) =
+            self.draft(session, Checkpoint::ToolResult, result, found, &content, None);
+        let (decision, action) = draft.fold();
+        let withheld = action == Decision::Block && self.engine.settings.redacted.on_block == OnBlock::Withhold;
+        let copy = if withheld { None } else { self.copy(&mut draft, envelope, input, &edits) };
+        self.remember(session, &content, decision, action, draft.complete, first_seen);
+        let oversize = self.observe_size(&draft, &content, &edits);
+        self.out.observations.extend(oversize);
+        self.emit(draft);
+        if let Some(copy) = copy {
+            self.push(copy);
+        }
+        session.head().said |= said;
+        mark_answered(session, found);
+    }
+
+    /// A result that a request puts before the model. A verdict unless this content was judged before; edits
+    /// wherever it appears.
+    pub(super) fn request_result(
+        &mut self,
+        session: &mut Session<'_>,
+        exchange: u32,
+        result: &ResultItem<'r>,
+    ) -> Judged<'r> {
+        let id = text_of(result.call_id);
+        let found = session.call_by_id(&id).map(|(n, _)| n);
+        let content = self.content(result);
+        let known = session.result(&content.call_id, &short(content.digest)).cloned();
+        let judged_before = known.as_ref().is_some_and(|fact| fact.policy == self.engine.policy_key());
+        if let Some(fact) = &known
+            && judged_before
+            && fact.clean
+        {
+            mark_answered(session, found);
+            return Judged {
+                decision: Decision::Allow,
+                action: Decision::Allow,
+                edits: Vec::new(),
+                text_bytes: content.text_bytes,
+            };
+        }
+        let (draft, edits, first_seen, said) =
+            self.draft(session, Checkpoint::ToolResult, result, found, &content, Some(exchange));
+        let (decision, action) = draft.fold();
+        let removed: u64 =
+            edits.iter().map(|e| (e.span.len() as u64).saturating_sub(e.with.len() as u64)).sum();
+        if !judged_before {
+            self.remember(session, &content, decision, action, draft.complete, first_seen);
+            let oversize = self.observe_size(&draft, &content, &edits);
+            self.out.observations.extend(oversize);
+            let id = self.next_id(Checkpoint::ToolResult);
+            self.emit(Draft { id, ..draft });
+            session.head().said |= said;
+        }
+        mark_answered(session, found);
+        Judged { decision, action, edits, text_bytes: content.text_bytes.saturating_sub(removed) }
+    }
+
+    /// The provider ran the tool: a verdict cannot unsay what the model has read, so nothing is edited.
+    pub(super) fn server_result(&mut self, session: &mut Session<'_>, exchange: u32, result: &ResultItem<'r>) {
+        let id = text_of(result.call_id);
+        let found = session.call_by_id(&id).map(|(n, _)| n);
+        if self.off() {
+            mark_answered(session, found);
+            return;
+        }
+        let content = self.content(result);
+        let (draft, edits, first_seen, said) =
+            self.draft(session, Checkpoint::ServerResult, result, found, &content, Some(exchange));
+        let (decision, action) = draft.fold();
+        self.remember(session, &content, decision, action, draft.complete, first_seen);
+        let oversize = self.observe_size(&draft, &content, &edits);
+        self.out.observations.extend(oversize);
+        let id = self.next_id(Checkpoint::ServerResult);
+        self.emit(Draft { id, ..draft });
+        session.head().said |= said;
+        mark_answered(session, found);
+    }
+
+    /// The verdict in the making, and the edits that its action needs: what the policies asked for, or the
+    /// provider's error form where it is blocked.
+    fn draft(
+        &mut self,
+        session: &mut Session<'_>,
+        checkpoint: Checkpoint,
+        result: &ResultItem<'r>,
+        found: Option<u32>,
+        content: &Content,
+        exchange: Option<u32>,
+    ) -> (Draft<'r, 'static>, Vec<Edit<'r>>, i64, u32) {
+        let known = session.result(&content.call_id, &short(content.digest)).map(|fact| fact.first_seen);
+        let first_seen = known.unwrap_or(session.conversation().head.clock);
+        let conversation = session.conversation();
+        let answered = found.and_then(|n| conversation.calls.get(&n));
+        let exchange = exchange.or(answered.map(|c| c.exchange));
+        let subject =
+            ResultSubject { checkpoint, result, call: answered, first_seen, text_bytes: content.text_bytes };
+        let (report, said) = self.check(session, exchange, &Subject::Result(&subject));
+        // A host result's id is taken here, since its copy carries it; others take it when they are said.
+        let id = if result.shape == ResultShape::Host { self.next_id(checkpoint) } else { String::new() };
+        let mut draft = Draft::new(id, checkpoint);
+        draft.findings = report.findings;
+        draft.subject = self.result_subject(result, answered);
+        draft.content_hmac = Some(content.digest);
+        draft.content_bytes = content.bytes;
+        self.uninspected(result, &mut draft);
+        let mut edits = report.edits;
+        if draft.fold().1 == Decision::Redact {
+            let root = root(result.item.layer());
+            if result.shape == ResultShape::Server || edits.is_empty() || !self.editable(&edits, root) {
+                draft.block("not_redactable", Evidence::None);
+            }
+        }
+        if draft.fold().1 == Decision::Block {
+            let rule = draft
+                .findings
+                .iter()
+                .find(|f| f.effect == Decision::Block)
+                .map_or("SG00", |f| f.policy.code);
+            let note = format!("output withheld by policy {rule}");
+            edits = error_form(result, &note).unwrap_or_default();
+        } else if draft.fold().1 == Decision::Allow {
+            edits.clear();
+        }
+        (draft, edits, first_seen, said)
+    }
+
+    fn result_subject(&self, result: &ResultItem<'r>, answered: Option<&Call>) -> SubjectOut {
+        let item_id = || result.item.get("id").and_then(|v| v.text()).map(|t| t.into_owned());
+        let id = Some(text_of(result.call_id).into_owned()).filter(|id| !id.is_empty()).or_else(item_id);
+        let executor = match (answered, result.shape) {
+            (Some(call), _) => call::executor_name(call),
+            (None, ResultShape::Server) => "provider",
+            (None, _) => "client",
+        };
+        let name = answered.filter(|c| !c.name.is_empty()).map(|c| self.clean(&c.name));
+        SubjectOut {
+            call_id: id.map(|id| self.clean(&id)),
+            tool: name.or_else(|| match &result.tool {
+                Name::None => None,
+                other => self.clean_name(other),
+            }),
+            server: answered
+                .and_then(|c| c.server.as_ref())
+                .map(|s| self.clean(s))
+                .or_else(|| self.clean_value(result.server)),
+            executor: Some(executor),
+        }
+    }
+
+    /// Lists what no policy looks into. In `strict` an unknown part blocks.
+    fn uninspected(&self, result: &ResultItem<'r>, draft: &mut Draft<'r, '_>) {
+        for part in &result.parts {
+            let (value, kind, reason) = match *part {
+                Part::Media { value, kind } => (value, kind, "no inspector for media"),
+                Part::Opaque { value, kind } => (value, kind, "unknown or opaque part"),
+                Part::Text(_) | Part::Json(_) => continue,
+            };
+            let place = Place::Value { value, range: None };
+            draft.complete = false;
+            draft.not_inspected.push((place, kind, reason));
+            let strict = self.engine.settings.policy.profile == Profile::Strict;
+            if strict && matches!(part, Part::Opaque { .. }) {
+                draft.findings.push(engine_finding("unknown_part", place, Evidence::None));
+            }
+        }
+    }
+
+    /// Digest and sizes of a result, over its decoded parts, so that the same text compares equal however it
+    /// is wrapped.
+    fn content(&self, result: &ResultItem<'r>) -> Content {
+        let keyed = self.keyed();
+        let mut stream = keyed.stream(Role::Content);
+        let (mut text_bytes, mut bytes) = (0u64, 0u64);
+        let mut feed = |part: &[u8], is_text: bool| {
+            stream.part(part);
+            bytes += part.len() as u64;
+            if is_text {
+                text_bytes += part.len() as u64;
+            }
+        };
+        for part in &result.parts {
+            match part {
+                Part::Text(value) => feed(&value.text().unwrap_or_default(), true),
+                Part::Json(value) => feed(value.raw(), true),
+                Part::Media { value, .. } | Part::Opaque { value, .. } => feed(value.raw(), false),
+            }
+        }
+        let id = text_of(result.call_id);
+        let call_id = short(keyed.digest(Role::CallId, &[&id]));
+        Content { digest: stream.finish(), call_id, text_bytes, bytes }
+    }
+
+    fn remember(
+        &self,
+        session: &mut Session<'_>,
+        content: &Content,
+        decision: Decision,
+        action: Decision,
+        complete: bool,
+        first_seen: i64,
+    ) {
+        session.note_result(ResultFact {
+            call_id: content.call_id,
+            content: short(content.digest),
+            policy: self.engine.policy_key(),
+            clean: decision == Decision::Allow && action == Decision::Allow && complete,
+            action,
+            first_seen,
+        });
+    }
+
+    fn observe_size(&self, draft: &Draft<'r, '_>, content: &Content, edits: &[Edit<'r>]) -> Vec<Observation> {
+        let mut seen =
+            vec![Observation::ResultSize { provider: self.origin.provider, bytes: content.text_bytes }];
+        let oversize = draft.findings.iter().find(|f| matches!(f.rule.name, "oversize_result" | "hard_limit"));
+        if let Some(finding) = oversize {
+            let kept: u64 = edits.iter().map(|e| e.with.len() as u64).sum();
+            let taken: u64 = edits.iter().map(|e| e.span.len() as u64).sum();
+            let action = if draft.fold().1 == Decision::Allow { Decision::Allow } else { finding.effect };
+            let removed = if action == Decision::Allow { 0 } else { taken.saturating_sub(kept) };
+            seen.push(Observation::Oversize {
+                fleet: self.origin.fleet.to_owned(),
+                provider: self.origin.provider,
+                action,
+                removed,
+            });
+        }
+        seen
+    }
+}
+
+/// The decoded string, empty if there is none.
+pub(super) fn text_of<'r>(value: Option<Value<'r>>) -> std::borrow::Cow<'r, [u8]> {
+    value.and_then(|v| v.text()).unwrap_or_default()
+}
+
+fn mark_answered(session: &mut Session<'_>, found: Option<u32>) {
+    let fresh = found.filter(|n| session.conversation().calls.get(n).is_some_and(|c| !c.answered));
+    if let Some(call) = fresh.and_then(|n| session.call_mut(n)) {
+        call.answered = true;
+    }
+}

@@ -1,0 +1,213 @@
+//! The registry: every policy of this build, and how settings become compiled policies.
+//!
+//! Adding a policy is one file and two lines: its `mod` in `mod.rs` and its line in [`registry!`]. Catalogue,
+//! default options, settings, digest and dispatch derive from those. Invariant: the digest covers everything
+//! that can change a verdict, defaults included, so a new default is a new digest.
+
+use super::report::{MAX_RULES, Speaker};
+use super::{
+    Meta, Mode, OnePolicy, OptionsProblem, Policy, PolicySettings, Profile, Report, Subject, View,
+    sg01_output_bounds::OutputBounds, sg04_argument_checks::ArgumentChecks, sg08_final_arguments::FinalArguments,
+};
+use crate::engine::Problem;
+use crate::engine::verdict::Decision;
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+macro_rules! registry {
+    ($($field:ident: $policy:ty,)+) => {
+        static CATALOGUE: &[&Meta] = &[$(&<$policy as Policy>::META,)+];
+
+        struct Compiled {
+            $($field: Option<(Speaker, $policy)>,)+
+        }
+
+        impl Compiled {
+            fn new(settings: &PolicySettings, build: &mut Build) -> Option<Compiled> {
+                $(let $field = build.compile::<$policy>(settings, &<$policy as Policy>::META);)+
+                build.problems.is_empty().then_some(Compiled { $($field,)+ })
+            }
+
+            fn check<'r>(&self, subject: &Subject<'_, 'r>, view: &View<'_>, report: &mut Report<'r>) {
+                $(if let Some((speaker, policy)) = &self.$field {
+                    report.speak(*speaker);
+                    policy.check(subject, view, report);
+                })+
+            }
+        }
+
+        fn default_options(code: &str) -> Option<Value> {
+            $(if code == <$policy as Policy>::META.code {
+                return serde_json::to_value(<$policy as Policy>::Options::default()).ok();
+            })+
+            None
+        }
+    };
+}
+
+registry! {
+    sg01: OutputBounds,
+    sg04: ArgumentChecks,
+    sg08: FinalArguments,
+}
+
+/// All policies of this build, compiled.
+pub struct Policies {
+    digest: String,
+    compiled: Compiled,
+}
+
+impl std::fmt::Debug for Policies {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Policies").field("digest", &self.digest).finish_non_exhaustive()
+    }
+}
+
+impl Policies {
+    /// # Errors
+    /// Every setting that cannot hold: unknown codes, rules, options, out-of-bounds values.
+    pub fn new(settings: &PolicySettings) -> Result<Policies, Vec<Problem>> {
+        let mut build = Build::default();
+        for code in settings.policies.keys() {
+            if !CATALOGUE.iter().any(|meta| meta.code == code) {
+                build.problem(format!("policies.{code}"), format!("no such policy; known are {}", codes()));
+            }
+        }
+        let compiled = Compiled::new(settings, &mut build);
+        build.problems.sort_by(|a, b| a.path.cmp(&b.path));
+        let digest = build.digest(settings.profile);
+        match compiled.filter(|_| build.problems.is_empty()) {
+            Some(compiled) => Ok(Policies { digest, compiled }),
+            None => Err(build.problems),
+        }
+    }
+
+    /// `sha256:` and the digest of the effective settings.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// Every policy's description, in order of code.
+    pub fn catalogue() -> &'static [&'static Meta] {
+        CATALOGUE
+    }
+
+    /// The default options of a policy as JSON, for `policies CODE` and the configuration reference.
+    pub fn default_options(code: &str) -> Option<Value> {
+        default_options(code)
+    }
+
+    /// Lets every enabled policy look at the subject.
+    pub fn check<'r>(&self, subject: &Subject<'_, 'r>, view: &View<'_>, report: &mut Report<'r>) {
+        self.compiled.check(subject, view, report);
+    }
+}
+
+fn codes() -> String {
+    CATALOGUE.iter().map(|meta| meta.code).collect::<Vec<_>>().join(", ")
+}
+
+/// What a profile makes of a policy that has no settings of its own.
+fn base(meta: &'static Meta, profile: Profile) -> Speaker {
+    let mode = match profile {
+        Profile::Standard | Profile::Strict => Mode::Enforce,
+        Profile::Monitor => Mode::Monitor,
+        Profile::Off => Mode::Off,
+    };
+    let mut effects = [Decision::Allow; MAX_RULES];
+    for (effect, rule) in effects.iter_mut().zip(meta.rules) {
+        *effect = if profile == Profile::Strict { rule.strict } else { rule.effect };
+    }
+    Speaker { meta, mode, effects }
+}
+
+/// Settings on their way to policies.
+#[derive(Default)]
+struct Build {
+    problems: Vec<Problem>,
+    /// By code: what the digest covers.
+    effective: Map<String, Value>,
+}
+
+impl Build {
+    fn problem(&mut self, path: String, problem: String) {
+        self.problems.push(Problem { path, problem });
+    }
+
+    fn compile<P: Policy>(&mut self, settings: &PolicySettings, meta: &'static Meta) -> Option<(Speaker, P)> {
+        let own = settings.policies.get(meta.code).cloned().unwrap_or_default();
+        let mut speaker = base(meta, settings.profile);
+        speaker.mode = own.mode.unwrap_or(speaker.mode);
+        self.set_rules(meta, &own, &mut speaker);
+        let options = self.options::<P>(meta, &own);
+        let rules: Map<String, Value> = meta
+            .rules
+            .iter()
+            .zip(speaker.effects)
+            .map(|(rule, effect)| (rule.name.to_owned(), json!(effect.name())))
+            .collect();
+        self.effective
+            .insert(meta.code.to_owned(), json!({"mode": speaker.mode, "rules": rules, "options": json!(options)}));
+        match P::new(options, settings.profile) {
+            Ok(policy) => (speaker.mode != Mode::Off).then_some((speaker, policy)),
+            // Already among the problems, unless `new` knows more than `problems`.
+            Err(OptionsProblem { path, problem }) => {
+                let problem = Problem { path: format!("policies.{}.options.{path}", meta.code), problem };
+                if !self.problems.contains(&problem) {
+                    self.problems.push(problem);
+                }
+                None
+            }
+        }
+    }
+
+    fn set_rules(&mut self, meta: &Meta, own: &OnePolicy, speaker: &mut Speaker) {
+        for (name, effect) in &own.rules {
+            match meta.rules.iter().position(|rule| rule.name == name) {
+                Some(ix) => speaker.effects[ix] = *effect,
+                None => {
+                    let known = meta.rules.iter().map(|rule| rule.name).collect::<Vec<_>>().join(", ");
+                    self.problem(
+                        format!("policies.{}.rules.{name}", meta.code),
+                        format!("no such rule; {} has {known}", meta.code),
+                    );
+                }
+            }
+        }
+    }
+
+    /// Each option is read by itself on top of the defaults, so that one bad value does not hide another.
+    fn options<P: Policy>(&mut self, meta: &Meta, own: &OnePolicy) -> P::Options {
+        let path = |name: &str| format!("policies.{}.options.{name}", meta.code);
+        let Ok(Value::Object(mut all)) = serde_json::to_value(P::Options::default()) else {
+            return P::Options::default();
+        };
+        for (name, value) in &own.options {
+            if !all.contains_key(name) {
+                let known = all.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+                self.problem(path(name), format!("no such option; {} has {known}", meta.code));
+                continue;
+            }
+            let Some(default) = all.insert(name.clone(), value.clone()) else { continue };
+            if let Err(error) = serde_json::from_value::<P::Options>(Value::Object(all.clone())) {
+                self.problem(path(name), error.to_string());
+                all.insert(name.clone(), default);
+            }
+        }
+        let options: P::Options = serde_json::from_value(Value::Object(all)).unwrap_or_default();
+        for found in P::problems(&options) {
+            self.problem(path(&found.path), found.problem);
+        }
+        options
+    }
+
+    /// Object members of `serde_json` are ordered by name, so the text is canonical.
+    fn digest(&self, profile: Profile) -> String {
+        let text = json!({"profile": profile, "policies": self.effective}).to_string();
+        let mut digest = String::from("sha256:");
+        for byte in Sha256::digest(text.as_bytes()) {
+            digest.push_str(&format!("{byte:02x}"));
+        }
+        digest
+    }
+}

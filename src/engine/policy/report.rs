@@ -1,0 +1,101 @@
+//! What policies say of one subject, under the settings of the policy that is speaking.
+//!
+//! Place in the journey: the registry sets the speaker, the policy reports, `verdict` folds findings and
+//! `redact` makes the edits. A policy never decides about its own mode: [`Report::find`] answers what its
+//! finding comes to, and edits are kept only where that is [`Decision::Redact`].
+
+use super::{Evidence, Finding, Meta, Mode, Place, Rule};
+use crate::engine::layer::Edit;
+use crate::engine::verdict::Decision;
+use bumpalo::Bump;
+
+/// Collects what policies say of one subject.
+#[derive(Debug)]
+pub struct Report<'r> {
+    pub findings: Vec<Finding<'r>>,
+    /// What a redaction needs. An edit that touches an opaque field is refused later and blocks.
+    pub edits: Vec<Edit<'r>>,
+    /// Requests only: results (by index) whose earlier edits of this kind are void, because edits of the same
+    /// extents with a smaller bound stand in [`Report::edits`].
+    pub recut: Vec<u32>,
+    /// Codes that say `not_observed` now, one bit a policy number.
+    pub not_observed: u32,
+    bump: &'r Bump,
+    speaker: Option<Speaker>,
+}
+
+/// Most rules a policy can have.
+pub(super) const MAX_RULES: usize = 32;
+
+/// The policy that looks at the subject now, and its settings.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Speaker {
+    pub meta: &'static Meta,
+    pub mode: Mode,
+    /// By rule, in the order of [`Meta::rules`].
+    pub effects: [Decision; MAX_RULES],
+}
+
+impl Speaker {
+    fn effect(&self, rule: &Rule) -> Decision {
+        let place = self.meta.rules.iter().position(|known| known.name == rule.name);
+        place.and_then(|ix| self.effects.get(ix).copied()).unwrap_or(rule.effect)
+    }
+}
+
+impl<'r> Report<'r> {
+    /// An empty report for one subject. Layers that policies make live in `bump`, the arena of the record.
+    pub fn new(bump: &'r Bump) -> Self {
+        Self { findings: Vec::new(), edits: Vec::new(), recut: Vec::new(), not_observed: 0, bump, speaker: None }
+    }
+
+    pub fn bump(&self) -> &'r Bump {
+        self.bump
+    }
+
+    pub(super) fn speak(&mut self, speaker: Speaker) {
+        self.speaker = Some(speaker);
+    }
+
+    /// Reports a violation of a rule of the policy that is speaking, with the effect that the profile and the
+    /// rule's own setting give it. Answers what the finding comes to after the policy's mode: edits are
+    /// wanted if and only if that is [`Decision::Redact`].
+    pub fn find(&mut self, rule: &'static Rule, place: Place<'r>, evidence: Evidence) -> Decision {
+        self.find_at_most(rule, Decision::Block, place, evidence)
+    }
+
+    /// Like [`Report::find`], where the rule can do less than usual (nothing can be redacted in a response).
+    pub fn find_at_most(
+        &mut self,
+        rule: &'static Rule,
+        most: Decision,
+        place: Place<'r>,
+        evidence: Evidence,
+    ) -> Decision {
+        let Some(speaker) = self.speaker else { return Decision::Allow };
+        let effect = speaker.effect(rule).min(most);
+        self.findings.push(Finding { policy: speaker.meta, rule, effect, mode: speaker.mode, place, evidence });
+        match speaker.mode {
+            Mode::Enforce => effect,
+            Mode::Monitor | Mode::Off => Decision::Allow,
+        }
+    }
+
+    /// What a finding of this rule would come to.
+    pub fn comes_to(&self, rule: &Rule) -> Decision {
+        match self.speaker {
+            Some(speaker) if speaker.mode == Mode::Enforce => speaker.effect(rule),
+            _ => Decision::Allow,
+        }
+    }
+
+    /// A replacement that a finding asks for.
+    pub fn edit(&mut self, edit: Edit<'r>) {
+        self.edits.push(edit);
+    }
+
+    /// The speaking policy could not see what it needs.
+    pub fn not_observed(&mut self, policy: &Meta) {
+        self.not_observed |= 1 << policy.number;
+    }
+}

@@ -1,0 +1,395 @@
+//! SG01: a tool's output is bounded, and says where it came from.
+//!
+//! # What it checks
+//! - `oversize_result`: text of one output above `max_bytes` keeps head and tail around a marker; JSON stays
+//!   JSON. `oversize_total`: all outputs of one request above `max_total_bytes`; the largest are cut first.
+//! - `hard_limit`: above `block_bytes`. `too_many_parts`, `too_deep`: shapes made to exhaust a reader.
+//! - `missing_provenance`: the output is not an object that carries `source` beside `content`. A `tool.result`
+//!   is wrapped; in requests it is only said. Results that the provider types carry provenance already.
+//! - `unbounded_server_tool`: a server tool of the request has a bound of its own that is not used.
+//!
+//! # Why it matters
+//! One HTML dump pushes a conversation over its context window, and then even the call that would compact it
+//! fails. Text whose source is not named cannot be distrusted by where it came from.
+//!
+//! # Violates
+//! - A log of 156 776 bytes under a cap of 65 536: `[sluicegate: 91 319 of 156 776 bytes omitted; 1 204 lines]`.
+//! - `{"rows":[…10 000…]}`: the rows end with `{"_truncated":{"omitted":9876,"of":10000,"bytes":…}}`.
+//! - A `web_fetch` tool without `max_content_tokens`.
+//!
+//! # Holds
+//! - Output at or under the cap, also one that was cut before.
+//! - `{"source":"mcp:files","content":"…"}`, as an object or as a string that holds it.
+//!
+//! # Options
+//! - `max_bytes` (65 536; at least 1 024, at most `block_bytes`), `block_bytes` (2 097 152).
+//! - `max_total_bytes` (524 288; at least `max_bytes`).
+//! - `tools`: by tool name, its own `max_bytes` and `block_bytes`. A server's `_meta` never raises a limit.
+//! - `head_percent` (75), `max_parts` (10 000), `max_depth` (128).
+//! - `allowed_includes`: values of a request's `include[]` that bring no tool output.
+//!
+//! # Source
+//! Checklist item 1, rules 1 and 4 and row *Size* of `untrusted-tool-outputs.md`; `field-bugs` F and 32;
+//! `provider-formats` §2.6, §4.6.
+
+mod provenance;
+
+use super::truncate::{self, Bound};
+use super::{
+    Evidence, Meta, OptionsProblem, Place, Policy, Profile, Report, RequestSubject, ResultSubject, Rule, Severity,
+    Subject, View,
+};
+use crate::engine::event::{Name, Part, ResultItem, ResultShape};
+use crate::engine::json::{JsonErrorKind, JsonLimits, Kind, Value, parse};
+use crate::engine::layer::{Edit, Step};
+use crate::engine::state::Call;
+use crate::engine::verdict::Decision;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+const fn rule(name: &'static str, effect: Decision, severity: Severity, message: &'static str) -> Rule {
+    Rule { name, effect, strict: effect, severity, message }
+}
+
+const OVERSIZE_RESULT: Rule = rule(
+    "oversize_result",
+    Decision::Redact,
+    Severity::Medium,
+    "the output is longer than its bound; its middle is left out",
+);
+const OVERSIZE_TOTAL: Rule = rule(
+    "oversize_total",
+    Decision::Redact,
+    Severity::Medium,
+    "the outputs of this request are longer than their common bound; the largest are cut",
+);
+const HARD_LIMIT: Rule =
+    rule("hard_limit", Decision::Block, Severity::High, "the output is longer than any output may be");
+const TOO_MANY_PARTS: Rule =
+    rule("too_many_parts", Decision::Block, Severity::High, "the output has more parts than any output may have");
+const TOO_DEEP: Rule = rule("too_deep", Decision::Block, Severity::High, "the output nests deeper than any output may");
+const MISSING_PROVENANCE: Rule = rule(
+    "missing_provenance",
+    Decision::Redact,
+    Severity::Low,
+    "the output does not say where it came from; it is wrapped with its source",
+);
+const UNBOUNDED_SERVER_TOOL: Rule = rule(
+    "unbounded_server_tool",
+    Decision::Allow,
+    Severity::Low,
+    "a tool that the provider runs is asked for without the bound that it offers",
+);
+
+/// The policy.
+pub struct OutputBounds {
+    options: Options,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    pub max_bytes: u64,
+    pub max_total_bytes: u64,
+    pub block_bytes: u64,
+    pub head_percent: u32,
+    pub max_parts: u32,
+    pub max_depth: u32,
+    pub tools: BTreeMap<String, ToolBounds>,
+    pub allowed_includes: Vec<String>,
+}
+
+/// What differs for one tool.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ToolBounds {
+    pub max_bytes: Option<u64>,
+    pub block_bytes: Option<u64>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let harmless = [
+            "computer_call_output.output.image_url",
+            "message.input_image.image_url",
+            "message.output_text.logprobs",
+            "reasoning.encrypted_content",
+        ];
+        Self {
+            max_bytes: 64 << 10,
+            max_total_bytes: 512 << 10,
+            block_bytes: 2 << 20,
+            head_percent: 75,
+            max_parts: 10_000,
+            max_depth: 128,
+            tools: BTreeMap::new(),
+            allowed_includes: harmless.map(str::to_owned).to_vec(),
+        }
+    }
+}
+
+impl Policy for OutputBounds {
+    const META: Meta = Meta {
+        code: "SG01",
+        number: 1,
+        name: "output_bounds",
+        checklist: "item 1, rules 1 and 4, row Size",
+        summary: "tool output is bounded and carries its source",
+        rules: &[
+            OVERSIZE_RESULT,
+            OVERSIZE_TOTAL,
+            HARD_LIMIT,
+            TOO_MANY_PARTS,
+            TOO_DEEP,
+            MISSING_PROVENANCE,
+            UNBOUNDED_SERVER_TOOL,
+        ],
+    };
+    type Options = Options;
+
+    fn problems(options: &Options) -> Vec<OptionsProblem> {
+        let mut found = Vec::new();
+        let mut within = |path: &str, value: u64, least: u64, most: (u64, &str)| {
+            let (most, name) = most;
+            if !(least..=most).contains(&value) {
+                let problem = format!("{value} is not between {least} and {most}{name}");
+                found.push(OptionsProblem { path: path.to_owned(), problem });
+            }
+        };
+        let block = (options.block_bytes, " (block_bytes)");
+        within("block_bytes", options.block_bytes, 1 << 10, (8 << 20, ""));
+        within("max_bytes", options.max_bytes, 1 << 10, block);
+        within("max_total_bytes", options.max_total_bytes, options.max_bytes, (64 << 20, ""));
+        within("head_percent", options.head_percent.into(), 0, (100, ""));
+        within("max_parts", options.max_parts.into(), 1, (10_000, ""));
+        within("max_depth", options.max_depth.into(), 1, (128, ""));
+        for (name, own) in &options.tools {
+            let block_bytes = own.block_bytes.unwrap_or(options.block_bytes);
+            let max_bytes = own.max_bytes.unwrap_or(options.max_bytes);
+            within(&format!("tools.{name}.block_bytes"), block_bytes, 1 << 10, (8 << 20, ""));
+            within(&format!("tools.{name}.max_bytes"), max_bytes, 1 << 10, (block_bytes, " (block_bytes)"));
+        }
+        found
+    }
+
+    fn new(options: Options, _profile: Profile) -> Result<Self, OptionsProblem> {
+        match Self::problems(&options).into_iter().next() {
+            Some(problem) => Err(problem),
+            None => Ok(Self { options }),
+        }
+    }
+
+    fn check<'r>(&self, subject: &Subject<'_, 'r>, _view: &View<'_>, report: &mut Report<'r>) {
+        match subject {
+            Subject::Result(result) => self.check_result(result, report),
+            Subject::Request(request) => {
+                self.check_total(request, report);
+                self.check_server_tools(request, report);
+            }
+            Subject::Call(_) | Subject::Start(_) => {}
+        }
+    }
+}
+
+impl OutputBounds {
+    fn check_result<'r>(&self, subject: &ResultSubject<'_, 'r>, report: &mut Report<'r>) {
+        let result = subject.result;
+        let place = Place::Value { value: result.content.unwrap_or(result.item), range: None };
+        let parts = result.parts.len() as u64;
+        if parts > self.options.max_parts.into() {
+            let evidence = Evidence::Count { found: parts, limit: self.options.max_parts.into() };
+            if report.find(&TOO_MANY_PARTS, place, evidence) == Decision::Block {
+                return;
+            }
+        }
+        let (max_bytes, block_bytes) = self.bounds(result, subject.call);
+        let bytes: u64 = result.parts.iter().map(|part| part_bytes(part, usize::MAX) as u64).sum();
+        if bytes > block_bytes {
+            let evidence = Evidence::Bytes { found: bytes, limit: block_bytes };
+            if report.find(&HARD_LIMIT, place, evidence) == Decision::Block {
+                return;
+            }
+        }
+        if self.check_depth(result, report) == Decision::Block {
+            return;
+        }
+        let wrapper = provenance::check(subject, max_bytes as usize, report);
+        // A wrapped output is as long as what is published, so that the published one is not cut again.
+        let wrapped = wrapper.as_ref().map(|wrapper| wrapper.len() + wrapper.content.span().len());
+        let measured = wrapped.unwrap_or(0).max(bytes as usize);
+        if measured as u64 > max_bytes {
+            let most = if result.shape == ResultShape::Server { Decision::Allow } else { Decision::Block };
+            let evidence = Evidence::Bytes { found: measured as u64, limit: max_bytes };
+            if report.find_at_most(&OVERSIZE_RESULT, most, place, evidence) == Decision::Redact {
+                let edits = match &wrapper {
+                    Some(wrapper) => {
+                        let bound = self.bound(max_bytes as usize - wrapper.len());
+                        truncate::value(report.bump(), wrapper.content, bound)
+                    }
+                    None => self.cut_parts(&result.parts, max_bytes as usize, report),
+                };
+                report.edits.extend(edits);
+            }
+        }
+        if let Some(wrapper) = wrapper {
+            report.edits.extend(wrapper.edits());
+        }
+    }
+
+    fn bound(&self, cap: usize) -> Bound {
+        Bound { cap, head_percent: self.options.head_percent }
+    }
+
+    /// The bounds of this output's tool.
+    fn bounds(&self, result: &ResultItem<'_>, call: Option<&Call>) -> (u64, u64) {
+        let (mut max_bytes, mut block_bytes) = (self.options.max_bytes, self.options.block_bytes);
+        if !self.options.tools.is_empty()
+            && let Some(name) = tool_name(result, call)
+            && let Some(own) = std::str::from_utf8(&name).ok().and_then(|name| self.options.tools.get(name))
+        {
+            max_bytes = own.max_bytes.unwrap_or(max_bytes);
+            block_bytes = own.block_bytes.unwrap_or(block_bytes);
+        }
+        (max_bytes, block_bytes)
+    }
+
+    /// Depth is that of one output: of a value in the event, or of a text that is JSON.
+    fn check_depth<'r>(&self, result: &ResultItem<'r>, report: &mut Report<'r>) -> Decision {
+        let limit = self.options.max_depth;
+        let mut worst = Decision::Allow;
+        for part in &result.parts {
+            let (Part::Text(value) | Part::Json(value)) = *part else { continue };
+            if is_deeper(value, limit, report) {
+                let evidence = Evidence::Count { found: u64::from(limit) + 1, limit: limit.into() };
+                worst = worst.max(report.find(&TOO_DEEP, Place::Value { value, range: None }, evidence));
+            }
+        }
+        worst
+    }
+
+    /// Cuts the longest parts to a common level.
+    fn cut_parts<'r>(&self, parts: &[Part<'r>], cap: usize, report: &Report<'r>) -> Vec<Edit<'r>> {
+        let sizes: Vec<usize> = parts.iter().map(|part| part_bytes(part, usize::MAX)).collect();
+        let excess = sizes.iter().sum::<usize>().saturating_sub(cap);
+        if excess == 0 {
+            return Vec::new();
+        }
+        let level = truncate::level(&sizes, excess).unwrap_or(0);
+        let long = parts.iter().zip(&sizes).filter(|(_, size)| **size > level);
+        long.flat_map(|(part, _)| self.cut_part(part, level, report)).collect()
+    }
+
+    fn cut_part<'r>(&self, part: &Part<'r>, cap: usize, report: &Report<'r>) -> Vec<Edit<'r>> {
+        let bump = report.bump();
+        match part {
+            Part::Text(value) => match value.text_layer(bump, Step::Hidden) {
+                Some(Ok(layer)) => truncate::text(bump, layer, self.bound(cap)),
+                _ => Vec::new(),
+            },
+            Part::Json(value) => truncate::value(bump, *value, self.bound(cap)),
+            Part::Media { .. } | Part::Opaque { .. } => Vec::new(),
+        }
+    }
+
+    /// Results are cut anew from the original with a smaller bound; their own cuts are void.
+    fn check_total<'r>(&self, request: &RequestSubject<'_, 'r>, report: &mut Report<'r>) {
+        let total: u64 = request.results.iter().map(|result| result.text_bytes).sum();
+        let limit = self.options.max_total_bytes;
+        if total <= limit {
+            return;
+        }
+        let evidence = Evidence::Bytes { found: total, limit };
+        if report.find(&OVERSIZE_TOTAL, Place::Whole, evidence) != Decision::Redact {
+            return;
+        }
+        // Blocked results have their error form already.
+        let size = |ix: usize| match request.results[ix].action {
+            Decision::Block => 0,
+            _ => request.results[ix].text_bytes as usize,
+        };
+        let sizes: Vec<usize> = (0..request.results.len()).map(size).collect();
+        let level = truncate::level(&sizes, (total - limit) as usize).unwrap_or(0);
+        for (ix, result) in request.results.iter().enumerate().filter(|(ix, _)| sizes[*ix] > level) {
+            let edits = self.cut_parts(&result.item.parts, level, report);
+            report.edits.extend(edits);
+            report.recut.push(ix as u32);
+        }
+    }
+
+    fn check_server_tools<'r>(&self, request: &RequestSubject<'_, 'r>, report: &mut Report<'r>) {
+        let mut say = |value, label| {
+            let evidence = Evidence::Label { kind: "server_tool", label };
+            report.find(&UNBOUNDED_SERVER_TOOL, Place::Value { value, range: None }, evidence);
+        };
+        for tool in request.body.get("tools").into_iter().flat_map(|tools| tools.items()) {
+            let kind = tool.get("type").and_then(|kind| kind.text());
+            let unbounded = tool.get("max_content_tokens").is_none_or(|bound| bound.is_null());
+            if kind.is_some_and(|kind| kind.starts_with(b"web_fetch")) && unbounded {
+                say(tool, "web_fetch");
+            }
+        }
+        for include in request.body.get("include").into_iter().flat_map(|include| include.items()) {
+            if !self.options.allowed_includes.iter().any(|allowed| include.is(allowed)) {
+                say(include, "include");
+            }
+        }
+        let input = request.body.get("input");
+        let items = || input.into_iter().flat_map(|input| input.items());
+        let is = |item: &Value<'r>, kind: &str| item.get("type").is_some_and(|found| found.is(kind));
+        let bounded = |value: Value<'r>| value.get("max_output_length").filter(|bound| !bound.is_null()).is_some();
+        let asked: Vec<Cow<'r, [u8]>> = items()
+            .filter(|item| is(item, "shell_call") && item.get("action").is_some_and(bounded))
+            .filter_map(|item| item.get("call_id")?.text())
+            .collect();
+        for output in items().filter(|item| is(item, "shell_call_output") && !bounded(*item)) {
+            if output.get("call_id").and_then(|id| id.text()).is_some_and(|id| asked.contains(&id)) {
+                say(output, "shell");
+            }
+        }
+    }
+}
+
+/// The tool's name: the result's own, else its call's.
+fn tool_name<'a>(result: &ResultItem<'a>, call: Option<&'a Call>) -> Option<Cow<'a, [u8]>> {
+    match result.tool {
+        Name::Wire(name) => name.text(),
+        Name::Implied(name) => Some(Cow::Borrowed(name.as_bytes())),
+        Name::None => call.map(|call| Cow::Borrowed(call.name.as_slice())),
+    }
+    .filter(|name| !name.is_empty())
+}
+
+/// Bytes that the model reads: of text decoded, of a value as it stands. At or under `enough` an upper bound
+/// will do.
+fn part_bytes(part: &Part<'_>, enough: usize) -> usize {
+    match part {
+        Part::Text(value) => match value.span().len().saturating_sub(2) {
+            raw if raw <= enough && enough != usize::MAX => raw,
+            _ => value.text().map_or(0, |text| text.len()),
+        },
+        Part::Json(value) => value.span().len(),
+        Part::Media { .. } | Part::Opaque { .. } => 0,
+    }
+}
+
+fn is_deeper<'r>(value: Value<'r>, limit: u32, report: &Report<'r>) -> bool {
+    let bump = report.bump();
+    let layer = match value.kind() {
+        Kind::Array | Kind::Object => value.layer(),
+        Kind::String if (limit as usize) < value.span().len() => match value.text_layer(bump, Step::Json) {
+            Some(Ok(layer)) if truncate::opens_container(layer.bytes) => layer,
+            _ => return false,
+        },
+        _ => return false,
+    };
+    let limits = JsonLimits { depth: limit, nodes: JsonLimits::default().nodes };
+    let from = if value.kind() == Kind::String { 0 } else { value.span().start };
+    let parsed = match value.kind() {
+        Kind::String => parse(bump, layer, limits).map(drop),
+        _ => crate::engine::json::parse_prefix(bump, layer, from, limits).map(drop),
+    };
+    // A text that is not JSON, however many brackets it opens, is only a text.
+    parsed.is_err_and(|error| error.kind == JsonErrorKind::TooDeep)
+        && (value.kind() != Kind::String || parse(bump, layer, JsonLimits { depth: u32::MAX, ..limits }).is_ok())
+}

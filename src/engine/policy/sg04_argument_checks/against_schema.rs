@@ -1,0 +1,114 @@
+//! Arguments against the tool's schema, also those of calls inside a call.
+
+use super::super::schema::{Compiled, Violation, to_serde};
+use super::super::{CallSubject, Evidence, Place, Report, ToolKnown, View};
+use super::{ArgumentChecks, BAD_SCHEMA, INVALID_JSON, SCHEMA_MISMATCH, UNKNOWN_TOOL, WRAPPED_CALLS};
+use crate::engine::event::{Executor, ToolFamily};
+use crate::engine::json::{Kind, Value};
+use crate::engine::policy::Policy;
+use crate::engine::state::Tool;
+use serde_json::Map;
+
+/// Inner calls that are judged; the wrapper is blocked whatever they are.
+const MAX_INNER: usize = 16;
+
+impl ArgumentChecks {
+    pub(super) fn check_schema<'r>(&self, tool: &Tool, args: Value<'r>, view: &View<'_>, report: &mut Report<'r>) {
+        let Some(schema) = &tool.schema else {
+            if tool.schema_omitted {
+                report.not_observed(&Self::META);
+            }
+            return;
+        };
+        let compiled = view.schemas.get(schema, self.options.assert_formats);
+        if let Some(label) = compiled.flaw() {
+            report.find(&BAD_SCHEMA, Place::Whole, Evidence::Label { kind: "schema", label });
+            return;
+        }
+        self.say_violations(&compiled, args, report);
+    }
+
+    fn say_violations<'r>(&self, compiled: &Compiled, args: Value<'r>, report: &mut Report<'r>) {
+        // A model that has nothing to say may say `null`: it is `{}` where that is accepted.
+        let instance = match args.kind() {
+            Kind::Null if compiled.accepts(&serde_json::Value::Null) => return,
+            Kind::Null => Some(serde_json::Value::Object(Map::new())),
+            _ => to_serde(args),
+        };
+        let Some(instance) = instance else {
+            // Every value that got here converts; one that does not was not looked at, so it does not pass.
+            report.find(&INVALID_JSON, Place::Value { value: args, range: None }, Evidence::None);
+            return;
+        };
+        let most = self.options.max_violations as usize;
+        let mut left = most;
+        for violation in compiled.violations(&instance, most) {
+            for value in places(args, &violation).into_iter().take(left) {
+                let evidence = Evidence::Schema { keyword: violation.keyword };
+                report.find(&SCHEMA_MISMATCH, Place::Value { value, range: None }, evidence);
+                left -= 1;
+            }
+        }
+    }
+
+    /// Whether the call is a wrapper, which is then reported with the calls inside.
+    pub(super) fn check_wrapped<'r>(
+        &self,
+        subject: &CallSubject<'_, 'r>,
+        args: Value<'r>,
+        view: &View<'_>,
+        report: &mut Report<'r>,
+    ) -> bool {
+        let call = subject.call;
+        let named = [b"multi_tool_use.parallel".as_slice(), b"multi_tool_use"].contains(&call.name.as_slice())
+            || (call.name == b"parallel" && call.namespace.as_deref() == Some(b"multi_tool_use"));
+        let inner: Vec<Value<'r>> = args.get("tool_uses").into_iter().flat_map(|uses| uses.items()).collect();
+        let shaped = inner.first().is_some_and(|first| first.get("recipient_name").is_some());
+        let declared = matches!(view.tool(call), ToolKnown::Declared(_));
+        if declared || call.executor == Executor::Provider || !(named || shaped) {
+            return false;
+        }
+        let evidence = Evidence::Count { found: inner.len() as u64, limit: 1 };
+        report.find(&WRAPPED_CALLS, Place::Whole, evidence);
+        for inner in inner.into_iter().take(MAX_INNER) {
+            let Some(recipient) = inner.get("recipient_name") else { continue };
+            let Some(name) = recipient.text() else { continue };
+            let name = name.strip_prefix(b"functions.").unwrap_or(&name);
+            match view.tool_named(call, name, None) {
+                ToolKnown::Declared(tool) if tool.family == ToolFamily::Function => {
+                    if let Some(parameters) = inner.get("parameters") {
+                        self.check_schema(tool, parameters, view, report);
+                    }
+                }
+                ToolKnown::Declared(_) => {}
+                ToolKnown::Undeclared => {
+                    report.find(&UNKNOWN_TOOL, Place::Value { value: recipient, range: None }, Evidence::None);
+                }
+                ToolKnown::RequestUnseen => report.not_observed(&Self::META),
+            }
+        }
+        true
+    }
+}
+
+/// The values that a violation speaks of: members that may not be there, else the value itself.
+fn places<'r>(args: Value<'r>, violation: &Violation) -> Vec<Value<'r>> {
+    let value = follow(args, &violation.pointer);
+    let unexpected: Vec<Value<'r>> = violation.unexpected.iter().filter_map(|name| value.get(name)).collect();
+    if unexpected.is_empty() { vec![value] } else { unexpected }
+}
+
+/// The value at a pointer, as far as it leads.
+fn follow<'r>(args: Value<'r>, pointer: &str) -> Value<'r> {
+    let mut value = args;
+    for segment in pointer.split('/').skip(1) {
+        let next = match value.kind() {
+            Kind::Object => value.get(&segment.replace("~1", "/").replace("~0", "~")),
+            Kind::Array => segment.parse().ok().and_then(|ix| value.items().nth(ix)),
+            _ => None,
+        };
+        let Some(next) = next else { break };
+        value = next;
+    }
+    value
+}

@@ -1,0 +1,128 @@
+//! Cutting an output to a bound, so that what is left says what is missing.
+//!
+//! A text keeps its head and its tail around a marker that names the bytes and lines left out. A JSON text
+//! stays JSON: its longest strings are cut first, then the tails of arrays and objects give way to a
+//! `"_truncated"` entry with counts; only where not even that fits is it cut as text. No summary is invented.
+//!
+//! Place in the journey: policies turn the edits into redactions; [`splice`] encodes them. Every edit is a span
+//! of the innermost layer, so bytes outside stay identical.
+//!
+//! Invariants, each a property in `tests/engine/truncate.rs`: the result is at most `cap` bytes; what is at or
+//! under the cap is left alone, hence cutting twice is cutting once; JSON stays JSON; no character, escape or
+//! surrogate pair is cut; what is kept is the original's.
+//!
+//! Sizes are counted where the bound holds: for text in decoded bytes, for a JSON value in its bytes as they
+//! stand. Left out: cutting inside JSON that stands in a string of the JSON (it is cut as a string).
+
+mod json;
+mod strings;
+
+use super::super::json::{JsonLimits, Kind, Value, parse};
+use super::super::layer::{Edit, Layer, Span, Step, splice};
+use bumpalo::Bump;
+
+/// Below this many bytes a marker with counts has no room.
+pub(super) const LEAST: usize = 96;
+
+/// How to cut.
+#[derive(Debug, Clone, Copy)]
+pub struct Bound {
+    /// Bytes that may stay, the marker included.
+    pub cap: usize,
+    /// The head's part of what stays, percent; the rest is the tail's.
+    pub head_percent: u32,
+}
+
+impl Bound {
+    fn of(self, cap: usize) -> Self {
+        Self { cap, ..self }
+    }
+    /// Bytes for head and tail beside a marker of this length.
+    fn split(self, marker: usize) -> (usize, usize) {
+        let room = self.cap.saturating_sub(marker);
+        let head = (room as u64 * u64::from(self.head_percent.min(100)) / 100) as usize;
+        (head, room - head)
+    }
+}
+
+/// The edits that cut a text, as its layer has it decoded. None if it is short enough.
+pub fn text<'r>(bump: &'r Bump, layer: &'r Layer<'r>, bound: Bound) -> Vec<Edit<'r>> {
+    if layer.bytes.len() <= bound.cap {
+        return Vec::new();
+    }
+    match container(bump, layer) {
+        Some(root) => json::document(bump, root, bound).unwrap_or_else(|| {
+            let rest = match root.kind() {
+                Kind::Array => strings::Rest::Items(root.items().count()),
+                _ => strings::Rest::Keys(root.members().count()),
+            };
+            vec![strings::plain(layer, bound, rest)]
+        }),
+        None => vec![strings::plain(layer, bound, strings::Rest::Lines)],
+    }
+}
+
+/// The edits that cut a JSON value so that its bytes as they stand are at most `cap` (which is at least 2).
+/// The value stays one JSON value; a string that holds JSON goes on holding JSON.
+pub fn value<'r>(bump: &'r Bump, value: Value<'r>, bound: Bound) -> Vec<Edit<'r>> {
+    if value.span().len() <= bound.cap {
+        return Vec::new();
+    }
+    match value.kind() {
+        Kind::Array | Kind::Object => json::tree(bump, value, bound),
+        Kind::String => json_in_string(bump, value, bound).or_else(|| strings::literal(bump, value, bound)),
+        _ => None,
+    }
+    .unwrap_or_else(|| vec![Edit { span: value.span(), with: strings::stand_in(value.span().len(), bound.cap) }])
+}
+
+/// The array or object that a text is, if it is one.
+pub fn container<'r>(bump: &'r Bump, layer: &'r Layer<'r>) -> Option<Value<'r>> {
+    opens_container(layer.bytes).then(|| parse(bump, layer, JsonLimits::default()).ok()).flatten()
+}
+
+/// Whether a text's first byte that is not white space opens an array or object.
+pub fn opens_container(text: &[u8]) -> bool {
+    let first = text.iter().find(|byte| !matches!(byte, b' ' | b'\t' | b'\n' | b'\r'));
+    matches!(first, Some(b'{' | b'['))
+}
+
+/// The bound `level` for which sizes, each cut to it, shrink by at least `excess` together: the largest give
+/// way first. `None` if they cannot.
+pub fn level(sizes: &[usize], excess: usize) -> Option<usize> {
+    let mut sizes = sizes.to_vec();
+    sizes.sort_unstable_by(|a, b| b.cmp(a));
+    let mut sum = 0_usize;
+    for (ix, size) in sizes.iter().enumerate() {
+        sum += size;
+        let Some(kept) = sum.checked_sub(excess) else { continue };
+        let level = kept / (ix + 1);
+        if level >= sizes.get(ix + 1).copied().unwrap_or(0) {
+            return Some(level);
+        }
+    }
+    None
+}
+
+/// Cuts JSON inside a string. Its bound holds for the escaped form, whose size is only known afterwards, so
+/// the inner bound is lowered until it fits.
+fn json_in_string<'r>(bump: &'r Bump, value: Value<'r>, bound: Bound) -> Option<Vec<Edit<'r>>> {
+    let whole = Layer::slice(bump, value.span(), Step::Hidden);
+    let layer = Layer::json_string(bump, whole.span(), Step::Json).ok()?;
+    let root = container(bump, layer)?;
+    let mut inner = bound.cap.checked_sub(2)?.min(layer.bytes.len() - 1);
+    for _ in 0..12 {
+        let edits = json::document(bump, root, bound.of(inner))?;
+        let size = splice(whole, &edits).ok()?.len();
+        if size <= bound.cap {
+            return Some(edits);
+        }
+        let scaled = (inner as u64 * bound.cap as u64 / size as u64) as usize;
+        inner = scaled.min(inner - 1);
+    }
+    None
+}
+
+fn span<'r>(layer: &'r Layer<'r>, start: usize, end: usize) -> Span<'r> {
+    Span { layer, start: start as u32, end: end as u32 }
+}

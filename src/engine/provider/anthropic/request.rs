@@ -1,0 +1,215 @@
+//! The request body: tools, then the history block by block.
+
+use super::super::{Translated, member, named, opaque, type_of};
+use super::{call, content, is_server_result};
+use crate::engine::event::{Event, Name, ResultItem, ResultShape, Slot, ToolDef, ToolFamily, Turn};
+use crate::engine::json::{Kind, Value};
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    User,
+    Assistant,
+    System,
+    Unknown,
+}
+
+pub(in crate::engine::provider) fn request<'r>(
+    body: Value<'r>,
+    elsewhere: bool,
+    out: &mut Translated<'r>,
+) {
+    if body.kind() != Kind::Object {
+        return opaque(body, "event", out);
+    }
+    out.events.push(Event::RequestBegin { body, elsewhere });
+    for tool in body.get("tools").into_iter().flat_map(|t| t.items()) {
+        match definition(tool, false) {
+            Some(definition) => out.events.push(Event::Tool(definition)),
+            None => opaque(tool, "tool", out),
+        }
+    }
+    if let Some(system) = member(body, "system") {
+        push(0, Turn::System(system), out);
+    }
+    let own = Own::new();
+    let mut group = 0;
+    let mut last = None;
+    for message in body.get("messages").into_iter().flat_map(|m| m.items()) {
+        let role = role(message);
+        if matches!(role, Role::User | Role::Assistant) {
+            // Consecutive messages of one role count as one; system messages among them do not part them.
+            group += u32::from(last.is_some_and(|last| last != role));
+            last = Some(role);
+        }
+        blocks(message, role, group, out, &mut |block, out| {
+            addition(body, &own, block, out);
+        });
+    }
+    out.events.push(Event::RequestEnd);
+}
+
+fn role(message: Value<'_>) -> Role {
+    match message.get("role").and_then(|role| role.str()).as_deref() {
+        Some("user") => Role::User,
+        Some("assistant") => Role::Assistant,
+        Some("system") => Role::System,
+        _ => Role::Unknown,
+    }
+}
+
+/// The blocks of one message; `add` takes the tools that a system message brings.
+fn blocks<'r>(
+    message: Value<'r>,
+    role: Role,
+    group: u32,
+    out: &mut Translated<'r>,
+    add: &mut dyn FnMut(Value<'r>, &mut Translated<'r>),
+) {
+    let kind = "message";
+    let value = message;
+    let content = match message.get("content") {
+        Some(content) if role != Role::Unknown => content,
+        _ => return push(group, Turn::Opaque { value, kind }, out),
+    };
+    if content.kind() == Kind::String {
+        return push(group, said(role, content), out);
+    }
+    for (block, index) in content.items().zip(0..) {
+        let kind = type_of(block);
+        if role == Role::System && kind == "tool_addition" {
+            add(block, out);
+            continue;
+        }
+        push(group, turn(&kind, block, role, Slot(index, 0)), out);
+    }
+}
+
+fn said(role: Role, value: Value<'_>) -> Turn<'_> {
+    match role {
+        Role::Assistant => Turn::Model(value),
+        Role::System => Turn::System(value),
+        _ => Turn::User(value),
+    }
+}
+
+/// A block by its type: where a result or a call stands in the wrong role, it still is one.
+fn turn<'r>(kind: &str, block: Value<'r>, role: Role, slot: Slot) -> Turn<'r> {
+    if let Some(call) = call(kind, block, slot) {
+        return Turn::Call(call);
+    }
+    if kind == "tool_result" {
+        return Turn::Result(tool_result(block));
+    }
+    if is_server_result(kind, block) {
+        let call_id = named(block, "tool_use_id");
+        return Turn::ServerResult {
+            item: block,
+            call_id,
+        };
+    }
+    match (role, kind) {
+        (_, "text")
+        | (Role::User, "image" | "document" | "search_result" | "container_upload")
+        | (
+            Role::Assistant,
+            "thinking" | "redacted_thinking" | "compaction" | "fallback" | "container_upload",
+        ) => said(role, block),
+        _ => Turn::Opaque {
+            value: block,
+            kind: "block",
+        },
+    }
+}
+
+fn tool_result(item: Value<'_>) -> ResultItem<'_> {
+    let content = item.get("content");
+    let (failure, failure_value) = content::flag(item);
+    ResultItem {
+        shape: ResultShape::AnthropicToolResult,
+        item,
+        content,
+        parts: content::parts(content),
+        call_id: named(item, "tool_use_id"),
+        tool: Name::None,
+        server: None,
+        failure,
+        failure_value,
+        error_code: None,
+        source: None,
+        url: None,
+        fetched_at: None,
+    }
+}
+
+/// The request's own tools by name, read once and only where a system message refers to one.
+type Own<'r> = OnceCell<BTreeMap<Cow<'r, [u8]>, ToolDef<'r>>>;
+
+fn by_name(body: Value<'_>) -> BTreeMap<Cow<'_, [u8]>, ToolDef<'_>> {
+    let tools = body
+        .get("tools")
+        .into_iter()
+        .flat_map(|tools| tools.items());
+    let named =
+        tools.filter_map(|tool| Some((named(tool, "name")?.text()?, definition(tool, true)?)));
+    named.collect()
+}
+
+/// A tool that a system message adds. A `tool_reference` names one of the request's own, held back until
+/// now (`defer_loading`): its definition stands there.
+fn addition<'r>(body: Value<'r>, own: &Own<'r>, block: Value<'r>, out: &mut Translated<'r>) {
+    let Some(tool) = block.get("tool") else {
+        return opaque(block, "tool", out);
+    };
+    let reference = type_of(tool) == "tool_reference";
+    let name = named(tool, "name").or_else(|| named(tool, "tool_name"));
+    let referred = name.filter(|_| reference).and_then(|name| {
+        let own = own.get_or_init(|| by_name(body));
+        own.get(&name.text()?).copied()
+    });
+    let unseen = name.map(|name| ToolDef {
+        name: Name::Wire(name),
+        namespace: None,
+        server: None,
+        family: ToolFamily::Function,
+        schema: None,
+        item: tool,
+        late: true,
+    });
+    let definition = match reference {
+        true => referred.or(unseen),
+        false => definition(tool, true),
+    };
+    match definition {
+        Some(definition) => out.events.push(Event::Tool(definition)),
+        None => opaque(block, "tool", out),
+    }
+}
+
+fn definition(tool: Value<'_>, late: bool) -> Option<ToolDef<'_>> {
+    let kind = type_of(tool);
+    let family = match &*kind {
+        "" | "custom" => ToolFamily::Function,
+        _ => ToolFamily::Typed,
+    };
+    let name = match named(tool, "name") {
+        Some(name) => Name::Wire(name),
+        None if kind == "mcp_toolset" => Name::Implied("mcp_toolset"),
+        None => return None,
+    };
+    Some(ToolDef {
+        name,
+        namespace: None,
+        server: named(tool, "mcp_server_name"),
+        family,
+        schema: member(tool, "input_schema"),
+        item: tool,
+        late,
+    })
+}
+
+fn push<'r>(group: u32, turn: Turn<'r>, out: &mut Translated<'r>) {
+    out.events.push(Event::Turn { group, turn });
+}

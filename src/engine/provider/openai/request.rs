@@ -1,0 +1,114 @@
+//! The request body: tools, then the history item by item.
+
+use super::super::{Translated, member, named, opaque, type_of};
+use super::responses::conversation;
+use super::{items, results};
+use crate::engine::event::{Event, Slot, Turn};
+use crate::engine::json::{Kind, Value};
+
+/// Who an item speaks for: a run of items of one side is one group.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Model,
+    User,
+}
+
+pub(in crate::engine::provider) fn request<'r>(
+    body: Value<'r>,
+    elsewhere: bool,
+    out: &mut Translated<'r>,
+) {
+    if body.kind() != Kind::Object {
+        return opaque(body, "event", out);
+    }
+    conversation(body, out);
+    let input = body.get("input");
+    let history = || input.into_iter().flat_map(|input| input.items());
+    let referred = ["previous_response_id", "conversation"]
+        .into_iter()
+        .any(|name| member(body, name).is_some())
+        || history().any(|item| type_of(item) == "item_reference");
+    out.events.push(Event::RequestBegin {
+        body,
+        elsewhere: elsewhere || referred,
+    });
+    items::tools(body.get("tools"), None, false, out);
+    if let Some(instructions) = member(body, "instructions") {
+        push(0, Turn::System(instructions), out);
+    }
+    if let Some(text) = input.filter(|input| input.kind() == Kind::String) {
+        push(0, Turn::User(text), out);
+    }
+    let mut group = 0;
+    let mut last = None;
+    for (item, index) in history().zip(0..) {
+        let (turns, side) = turns(item, Slot(index, 0));
+        if side.is_some() {
+            group += u32::from(last.is_some() && last != side);
+            last = side;
+        }
+        for turn in turns.into_iter().flatten() {
+            push(group, turn, out);
+        }
+        let kind = type_of(item);
+        if matches!(
+            &*kind,
+            "mcp_list_tools" | "tool_search_output" | "additional_tools"
+        ) {
+            items::late_tools(item, out);
+        }
+    }
+    out.events.push(Event::RequestEnd);
+}
+
+/// One item as one or two turns, and its side; system items and tool lists have none.
+fn turns<'r>(item: Value<'r>, slot: Slot) -> ([Option<Turn<'r>>; 2], Option<Side>) {
+    let kind = type_of(item);
+    let model = |turn| ([Some(turn), None], Some(Side::Model));
+    let user = |turn| ([Some(turn), None], Some(Side::User));
+    let own_result = || Turn::ServerResult {
+        item,
+        call_id: named(item, "call_id").or_else(|| named(item, "id")),
+    };
+    if let Some(call) = items::call(&kind, item, slot) {
+        let holds = matches!(&*kind, "mcp_call" | "code_interpreter_call");
+        let result = holds.then(own_result);
+        return ([Some(Turn::Call(call)), result], Some(Side::Model));
+    }
+    if is_server_output(&kind, item) {
+        return model(own_result());
+    }
+    if let Some(result) = results::of_request(&kind, item) {
+        return user(Turn::Result(result));
+    }
+    match &*kind {
+        "" | "message" => match item.get("role").and_then(|role| role.str()).as_deref() {
+            Some("user") => user(Turn::User(item)),
+            Some("assistant") => model(Turn::Model(item)),
+            Some("system" | "developer") => ([Some(Turn::System(item)), None], None),
+            _ => strange(item, "message"),
+        },
+        "reasoning"
+        | "compaction"
+        | "web_search_call"
+        | "file_search_call"
+        | "image_generation_call" => model(Turn::Model(item)),
+        "mcp_list_tools" | "additional_tools" => ([None, None], None),
+        "item_reference" => strange(item, "reference"),
+        _ => strange(item, "item"),
+    }
+}
+
+fn strange<'r>(value: Value<'r>, kind: &'static str) -> ([Option<Turn<'r>>; 2], Option<Side>) {
+    ([Some(Turn::Opaque { value, kind }), None], None)
+}
+
+/// Outputs that the provider made itself and the client only repeats.
+fn is_server_output(kind: &str, item: Value<'_>) -> bool {
+    let by_server = || item.get("execution").is_some_and(|e| e.is("server"));
+    kind == "program_output" || kind == "tool_search_output" && by_server()
+}
+
+fn push<'r>(group: u32, turn: Turn<'r>, out: &mut Translated<'r>) {
+    out.events.push(Event::Turn { group, turn });
+}

@@ -1,0 +1,330 @@
+//! Results: outputs that a client sends (`provider-formats` §2.6), and those of tools that the provider ran.
+
+use super::super::{member, named, string, type_of};
+use crate::engine::event::{Failure, Name, Part, ResultItem, ResultShape};
+use crate::engine::json::{Kind, Value};
+
+/// The result that an item of a response is, or holds.
+pub(super) fn of_response<'r>(kind: &str, item: Value<'r>) -> Option<ResultItem<'r>> {
+    let base = |tool, content| ResultItem {
+        tool,
+        ..blank(ResultShape::Server, item, content)
+    };
+    Some(match kind {
+        "mcp_call" => mcp_call(item)?,
+        "mcp_list_tools" => {
+            let error = member(item, "error")?;
+            ResultItem {
+                server: named(item, "server_label"),
+                parts: error_parts(error),
+                failure: Failure::Failed,
+                failure_value: Some(error),
+                error_code: error_code(error),
+                ..base(Name::Implied("mcp_list_tools"), Some(error))
+            }
+        }
+        "code_interpreter_call" => {
+            let outputs = member(item, "outputs").filter(|o| o.items().next().is_some())?;
+            ResultItem {
+                parts: outputs.items().map(logs).collect(),
+                ..base(Name::Implied("code_interpreter"), Some(outputs))
+            }
+        }
+        "web_search_call" => {
+            let action = member(item, "action");
+            ResultItem {
+                parts: action.map(search).unwrap_or_default(),
+                ..base(Name::Implied("web_search"), action)
+            }
+        }
+        "file_search_call" => ResultItem {
+            parts: file_search(item),
+            ..base(Name::Implied("file_search"), member(item, "results"))
+        },
+        "image_generation_call" => {
+            let content = string(item, "result");
+            let kind = "image";
+            ResultItem {
+                parts: content
+                    .map(|value| Part::Media { value, kind })
+                    .into_iter()
+                    .collect(),
+                ..base(Name::Implied("image_generation"), content)
+            }
+        }
+        "shell_call_output" => ResultItem {
+            shape: ResultShape::Server,
+            ..shell(item)
+        },
+        "program_output" => {
+            let content = member(item, "result");
+            ResultItem {
+                parts: text_or_json(content),
+                ..base(Name::Implied("program"), content)
+            }
+        }
+        _ => return None,
+    })
+}
+
+/// Item types that are a result, whether or not one is there yet.
+pub(super) fn is_result(kind: &str) -> bool {
+    matches!(
+        kind,
+        "web_search_call"
+            | "file_search_call"
+            | "image_generation_call"
+            | "shell_call_output"
+            | "program_output"
+    )
+}
+
+/// The output that an item of a request's `input` is.
+pub(super) fn of_request<'r>(kind: &str, item: Value<'r>) -> Option<ResultItem<'r>> {
+    let output = item.get("output");
+    let base = |shape, tool| ResultItem {
+        tool,
+        ..blank(shape, item, output)
+    };
+    Some(match kind {
+        "function_call_output" | "custom_tool_call_output" => {
+            let tool = named(item, "name").map_or(Name::None, Name::Wire);
+            ResultItem {
+                parts: output_parts(output),
+                ..base(ResultShape::ResponsesOutput, tool)
+            }
+        }
+        "shell_call_output" => shell(item),
+        "local_shell_call_output" => ResultItem {
+            parts: text_or_json(output),
+            ..base(ResultShape::PlainOutput, Name::Implied("local_shell"))
+        },
+        "apply_patch_call_output" => {
+            let status = item.get("status");
+            let says = |word| status.is_some_and(|status| status.is(word));
+            ResultItem {
+                parts: text_or_json(output),
+                failure: match (says("completed"), says("failed")) {
+                    (true, _) => Failure::Ok,
+                    (_, true) => Failure::Failed,
+                    _ => Failure::Unsaid,
+                },
+                failure_value: status,
+                ..base(ResultShape::PlainOutput, Name::Implied("apply_patch"))
+            }
+        }
+        "computer_call_output" => {
+            let kind = "image";
+            ResultItem {
+                parts: output
+                    .map(|value| Part::Media { value, kind })
+                    .into_iter()
+                    .collect(),
+                ..base(ResultShape::TypedOutput, Name::Implied("computer"))
+            }
+        }
+        "tool_search_output" => {
+            let content = member(item, "tools");
+            ResultItem {
+                tool: Name::Implied("tool_search"),
+                parts: content.map(Part::Json).into_iter().collect(),
+                ..blank(ResultShape::TypedOutput, item, content)
+            }
+        }
+        "mcp_approval_response" => {
+            let content = string(item, "reason");
+            ResultItem {
+                call_id: named(item, "approval_request_id"),
+                parts: content.map(Part::Text).into_iter().collect(),
+                ..blank(ResultShape::TypedOutput, item, content)
+            }
+        }
+        _ => return None,
+    })
+}
+
+fn blank<'r>(shape: ResultShape, item: Value<'r>, content: Option<Value<'r>>) -> ResultItem<'r> {
+    ResultItem {
+        shape,
+        item,
+        content,
+        parts: Vec::new(),
+        call_id: named(item, "call_id").or_else(|| match type_of(item).as_ref() {
+            // Outputs that a client sends have an id of their own, which names no call; only the oldest of
+            // them, and items that hold call and result in one, are found by it.
+            "local_shell_call_output" => named(item, "id"),
+            _ if shape == ResultShape::Server => named(item, "id"),
+            _ => None,
+        }),
+        tool: Name::None,
+        server: None,
+        failure: Failure::Unsaid,
+        failure_value: None,
+        error_code: None,
+        source: None,
+        url: None,
+        fetched_at: None,
+    }
+}
+
+/// `output` as text, or as a list of parts.
+fn output_parts(output: Option<Value<'_>>) -> Vec<Part<'_>> {
+    match output {
+        Some(list) if list.kind() == Kind::Array => list.items().map(part).collect(),
+        other => text_or_json(other),
+    }
+}
+
+fn part(value: Value<'_>) -> Part<'_> {
+    let opaque = |kind| Part::Opaque { value, kind };
+    let kind = match &*type_of(value) {
+        "input_text" | "output_text" | "text" => {
+            return string(value, "text").map_or(opaque("part"), Part::Text);
+        }
+        "input_image" => "image",
+        "input_file" => "file",
+        "input_audio" => "audio",
+        _ => return opaque("part"),
+    };
+    Part::Media { value, kind }
+}
+
+fn text_or_json(value: Option<Value<'_>>) -> Vec<Part<'_>> {
+    match value {
+        Some(value) if value.kind() == Kind::String => vec![Part::Text(value)],
+        Some(value) if !value.is_null() => vec![Part::Json(value)],
+        _ => Vec::new(),
+    }
+}
+
+/// `output[]` of `{stdout, stderr, outcome}`: failed if any command timed out or did not exit with 0.
+fn shell(item: Value<'_>) -> ResultItem<'_> {
+    let output = item.get("output");
+    let mut parts = Vec::new();
+    let (mut failure, mut failure_value) = (Failure::Unsaid, None);
+    for entry in output.into_iter().flat_map(|output| output.items()) {
+        if entry.kind() != Kind::Object {
+            parts.extend(text_or_json(Some(entry)));
+            continue;
+        }
+        for name in ["stdout", "stderr"] {
+            parts.extend(string(entry, name).map(Part::Text));
+        }
+        let Some(outcome) = member(entry, "outcome") else {
+            continue;
+        };
+        let good = match &*type_of(outcome) {
+            "exit" => outcome.get("exit_code").and_then(|code| code.i64()) == Some(0),
+            _ => false,
+        };
+        if failure != Failure::Failed {
+            failure_value = Some(outcome);
+            failure = if good { Failure::Ok } else { Failure::Failed };
+        }
+    }
+    if output.is_some_and(|output| output.kind() != Kind::Array) {
+        parts = text_or_json(output);
+    }
+    ResultItem {
+        tool: Name::Implied("shell"),
+        parts,
+        failure,
+        failure_value,
+        ..blank(ResultShape::ShellOutput, item, output)
+    }
+}
+
+/// A call that the provider made to an MCP server holds its own output; `None` while there is none.
+fn mcp_call(item: Value<'_>) -> Option<ResultItem<'_>> {
+    let output = member(item, "output");
+    let error = member(item, "error");
+    let content = output.or(error)?;
+    let mut parts = text_or_json(output);
+    parts.extend(error.into_iter().flat_map(error_parts));
+    let failed = item.get("status").is_some_and(|status| status.is("failed"));
+    Some(ResultItem {
+        tool: named(item, "name").map_or(Name::None, Name::Wire),
+        server: named(item, "server_label"),
+        parts,
+        failure: match failed || error.is_some() {
+            true => Failure::Failed,
+            false => Failure::Ok,
+        },
+        failure_value: error,
+        error_code: error.and_then(error_code),
+        ..blank(ResultShape::Server, item, Some(content))
+    })
+}
+
+/// An MCP error: text in old traffic, else an object with a message, or with the tool's own content.
+fn error_parts(error: Value<'_>) -> Vec<Part<'_>> {
+    let message = string(error, "message").map(Part::Text);
+    match (message, member(error, "content")) {
+        (None, None) => text_or_json(Some(error)),
+        (message, content) => message.into_iter().chain(output_parts(content)).collect(),
+    }
+}
+
+fn error_code(error: Value<'_>) -> Option<&'static str> {
+    let kind = type_of(error);
+    [
+        "http_error",
+        "mcp_protocol_error",
+        "mcp_tool_execution_error",
+    ]
+    .into_iter()
+    .find(|known| kind == *known)
+}
+
+fn logs(output: Value<'_>) -> Part<'_> {
+    let logs = string(output, "logs").map(Part::Text);
+    logs.unwrap_or_else(|| match &*type_of(output) {
+        "image" => Part::Media {
+            value: output,
+            kind: "image",
+        },
+        _ => Part::Opaque {
+            value: output,
+            kind: "part",
+        },
+    })
+}
+
+/// What a web search looked for and looked at. What it read stays with the provider.
+fn search(action: Value<'_>) -> Vec<Part<'_>> {
+    let mut parts: Vec<Part<'_>> = ["query", "pattern", "url"]
+        .into_iter()
+        .filter_map(|name| string(action, name))
+        .map(Part::Text)
+        .collect();
+    parts.extend(texts(action.get("queries")));
+    for source in action.get("sources").into_iter().flat_map(|s| s.items()) {
+        parts.extend(
+            ["url", "title"]
+                .into_iter()
+                .filter_map(|name| string(source, name))
+                .map(Part::Text),
+        );
+    }
+    parts
+}
+
+fn file_search(item: Value<'_>) -> Vec<Part<'_>> {
+    let mut parts: Vec<Part<'_>> = texts(item.get("queries")).collect();
+    for result in item.get("results").into_iter().flat_map(|r| r.items()) {
+        parts.extend(
+            ["filename", "text"]
+                .into_iter()
+                .filter_map(|name| string(result, name))
+                .map(Part::Text),
+        );
+    }
+    parts
+}
+
+fn texts(list: Option<Value<'_>>) -> impl Iterator<Item = Part<'_>> {
+    list.into_iter()
+        .flat_map(|list| list.items())
+        .filter(|item| item.kind() == Kind::String)
+        .map(Part::Text)
+}

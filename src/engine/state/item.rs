@@ -1,0 +1,308 @@
+//! Items: what opens, describes and closes a call.
+//!
+//! A call's place decides which one an item speaks of while a stream runs: item ids rotate behind some
+//! proxies, and one backend changes a call id between an item's begin and its end. The final list of a
+//! response object is different: it may renumber items, so there ids come first.
+
+use super::assembly::{attribute, opened};
+use super::conversation::{Call, CallStatus, ResponseState, TextSource};
+use super::session::Session;
+use super::{At, Ready};
+use crate::engine::Millis;
+use crate::engine::event::{Args, CallFacts, CutReason, Form, ItemStatus, Name};
+use crate::engine::json::Value;
+use std::borrow::Cow;
+
+/// What an event says of a call's attributes; empty where it is silent.
+struct Attributes {
+    id: Vec<u8>,
+    item_id: Vec<u8>,
+    name: Vec<u8>,
+    namespace: Vec<u8>,
+    server: Vec<u8>,
+}
+
+impl Attributes {
+    fn of(facts: &CallFacts<'_>) -> Self {
+        let text = |value: Option<Value<'_>>| value.map(attribute).unwrap_or_default();
+        Self {
+            id: text(facts.id),
+            item_id: text(facts.item_id),
+            name: match facts.name {
+                Name::Wire(name) => attribute(name),
+                Name::Implied(name) => name.as_bytes().to_vec(),
+                Name::None => Vec::new(),
+            },
+            namespace: text(facts.namespace),
+            server: text(facts.server),
+        }
+    }
+    /// Whether describing the call by these would change it.
+    fn adds_to(&self, call: &Call, overwrite: bool) -> bool {
+        let adds = |new: &Vec<u8>, old: &[u8]| !new.is_empty() && (old.is_empty() || overwrite && new != old);
+        let optional = |old: &Option<Vec<u8>>| old.clone().unwrap_or_default();
+        adds(&self.id, &call.id)
+            || adds(&self.item_id, &call.item_id)
+            || adds(&self.name, &call.name)
+            || adds(&self.namespace, &optional(&call.namespace))
+            || adds(&self.server, &optional(&call.server))
+    }
+    fn describe(self, call: &mut Call, overwrite: bool) {
+        let set = |old: &mut Vec<u8>, new: Vec<u8>| {
+            if !new.is_empty() && (overwrite || old.is_empty()) {
+                *old = new;
+            }
+        };
+        set(&mut call.id, self.id);
+        set(&mut call.item_id, self.item_id);
+        set(&mut call.name, self.name);
+        for (old, new) in [(&mut call.namespace, self.namespace), (&mut call.server, self.server)] {
+            if !new.is_empty() && (overwrite || old.is_none()) {
+                *old = Some(new);
+            }
+        }
+    }
+}
+
+/// Two ids that do not contradict each other.
+fn agree(a: &[u8], b: &[u8]) -> bool {
+    a.is_empty() || b.is_empty() || a == b
+}
+
+impl Session<'_> {
+    /// A call is opened. The same id, or none, at an open slot only describes it further (some proxies repeat
+    /// the id on every chunk); another id is another call, which takes the slot.
+    pub(super) fn open_call(&mut self, exchange: u32, facts: &CallFacts<'_>, at: At, ready: &mut Vec<Ready>) {
+        let attributes = Attributes::of(facts);
+        if let Some(n) = self.latest(exchange, facts.slot)
+            && let Some(call) = self.call(n)
+        {
+            let same = agree(&attributes.id, &call.id);
+            if call.is_open() && same {
+                let initial = matches!(call.source, TextSource::None | TextSource::Initial);
+                self.describe(n, attributes, facts, false);
+                self.edit_progress(n, |call| call.touched = call.touched.max(at.time));
+                if initial {
+                    self.initial(n, facts.args, ready);
+                }
+                return;
+            }
+            if same || !call.is_open() && self.response(exchange) == Some(ResponseState::Ended) {
+                return;
+            }
+        }
+        self.create(exchange, facts, attributes, at, ready);
+    }
+
+    /// The authoritative item. `how`: its status, and whether it stands in the response object's final list.
+    pub(super) fn item(
+        &mut self,
+        exchange: u32,
+        facts: &CallFacts<'_>,
+        how: (ItemStatus, bool),
+        at: At,
+        ready: &mut Vec<Ready>,
+    ) {
+        let (status, listed) = how;
+        let attributes = Attributes::of(facts);
+        let found = if listed { self.listed(exchange, facts, &attributes) } else { self.latest(exchange, facts.slot) };
+        let n = match found {
+            Some(n) if !self.is_open(n) => return,
+            Some(n) => {
+                self.describe(n, attributes, facts, !listed);
+                n
+            }
+            None => {
+                let mut call = Call::new(exchange, facts.slot, opened(at));
+                attributes.describe(&mut call, true);
+                call.executor = facts.executor;
+                call.form = facts.form;
+                let Some(n) = self.admit(exchange, call, ready) else { return };
+                n
+            }
+        };
+        let whole = !matches!(facts.args, Args::Absent);
+        self.edit_progress(n, |call| {
+            call.fragments = call.fragments.saturating_add(1);
+            call.touched = call.touched.max(at.time);
+        });
+        if whole {
+            // Pieces whose beginning was not seen say nothing against the whole.
+            if self.call(n).is_some_and(|c| c.orphan) {
+                self.replace(n, &[], TextSource::None, false);
+                self.edit_progress(n, |call| (call.orphan, call.conflict) = (false, false));
+            }
+            self.restate(n, facts.args, ready);
+        }
+        self.close(n, status, at.time);
+    }
+
+    /// The call that a listed item is: the one at its slot with its id, the one with its id, the one with its
+    /// item id, or the nameless one at its slot that is of its kind.
+    fn listed(&self, exchange: u32, facts: &CallFacts<'_>, attributes: &Attributes) -> Option<u32> {
+        let run = self.conversation().exchanges.get(&exchange)?.run;
+        let at_slot = self.latest(exchange, facts.slot).and_then(|n| Some((n, self.call(n)?)));
+        let id = &attributes.id;
+        if let Some((n, call)) = at_slot
+            && !id.is_empty()
+            && call.id == *id
+        {
+            return Some(n);
+        }
+        let here = |c: &Call| c.exchange == exchange;
+        let by_id = self.calls_by_id(id).find(|(n, c)| *n >= run && here(c) && c.id == *id);
+        if let Some((n, _)) = by_id {
+            return Some(n);
+        }
+        if !attributes.item_id.is_empty() {
+            let range = (exchange, crate::engine::event::Slot(0, 0), 0)
+                ..=(exchange, crate::engine::event::Slot(u32::MAX, u32::MAX), u32::MAX);
+            let by_item = self.stored.index.by_slot.range(range).rev().map(|(_, _, n)| *n).find(|n| {
+                let same = |c: &Call| c.item_id == attributes.item_id && agree(&c.id, id);
+                *n >= run && self.call(*n).is_some_and(same)
+            });
+            if by_item.is_some() {
+                return by_item;
+            }
+        }
+        let (n, call) = at_slot?;
+        let kind = call.orphan
+            || call.executor == facts.executor && call.form == facts.form && agree(&call.name, &attributes.name);
+        (kind && agree(&call.id, id)).then_some(n)
+    }
+
+    fn create(&mut self, exchange: u32, facts: &CallFacts<'_>, attributes: Attributes, at: At, ready: &mut Vec<Ready>) {
+        let mut call = Call::new(exchange, facts.slot, opened(at));
+        attributes.describe(&mut call, true);
+        call.executor = facts.executor;
+        call.form = facts.form;
+        call.fragments = 1;
+        if let Some(n) = self.admit(exchange, call, ready) {
+            self.initial(n, facts.args, ready);
+        }
+    }
+
+    /// Adds a call; `None` if it ended at once: over a limit, or fragments that nothing can end any more.
+    pub(super) fn admit(&mut self, exchange: u32, call: Call, ready: &mut Vec<Ready>) -> Option<u32> {
+        let open = &self.stored.index.open;
+        let here = open.range((exchange, 0)..=(exchange, u32::MAX)).count();
+        let full = here >= self.limits.open_calls_per_response as usize
+            || open.len() >= self.limits.open_calls_per_conversation as usize;
+        let late = call.orphan && self.response(exchange) == Some(ResponseState::Ended);
+        let n = self.add_call(call);
+        let reason = match (late, full) {
+            (true, _) => CutReason::Orphan,
+            (_, true) => CutReason::Limit,
+            _ => return Some(n),
+        };
+        self.finish(n, CallStatus::Cut(reason), ready);
+        None
+    }
+
+    fn describe(&mut self, n: u32, attributes: Attributes, facts: &CallFacts<'_>, overwrite: bool) {
+        let Some(call) = self.call(n) else { return };
+        let kind = overwrite || call.orphan;
+        let changes = kind && (call.executor != facts.executor || call.form != facts.form);
+        if changes || attributes.adds_to(call, overwrite) {
+            self.edit_facts(n, |call| {
+                attributes.describe(call, overwrite);
+                if kind {
+                    call.executor = facts.executor;
+                    call.form = facts.form;
+                }
+            });
+        }
+    }
+
+    /// The value a call is opened with: kept until the first delta or a restated value replaces it.
+    fn initial(&mut self, n: u32, args: Args<'_>, ready: &mut Vec<Ready>) {
+        let Some((text, raw)) = bytes(args).filter(|(text, _)| !text.is_empty()) else { return };
+        if !self.fits(n, text.len()) {
+            self.overflow(n, text.len() as u64, ready);
+            return;
+        }
+        self.replace(n, &text, TextSource::Initial, raw);
+    }
+
+    fn fits(&self, n: u32, length: usize) -> bool {
+        let length = length as u64;
+        let held = self.call(n).map_or(0, |c| c.text.len() as u64);
+        let others = self.stored.index.bytes.saturating_sub(held);
+        length <= self.limits.call_bytes && others + length <= self.limits.conversation_bytes
+    }
+
+    /// The whole value is stated again. It wins; if it differs from what was streamed or stated before, both
+    /// cannot be right.
+    pub(super) fn restate(&mut self, n: u32, args: Args<'_>, ready: &mut Vec<Ready>) {
+        let Some(call) = self.call(n) else { return };
+        // One command of a shell call, the diff of a patch: a preview of the value.
+        if let (Form::JsonValue, Args::Text(text)) = (call.form, args) {
+            let size = text.text().map_or(0, |t| t.len() as u64);
+            self.edit_progress(n, |call| call.preview = call.preview.max(size));
+            return;
+        }
+        let Some((text, raw)) = bytes(args) else { return };
+        let equal = same_text((&call.text, call.raw), (&text, raw));
+        let conflict = match call.source {
+            TextSource::Deltas | TextSource::Restated => !equal,
+            // What stood there at the start is a placeholder, but nothing is less than something.
+            TextSource::Initial => text.is_empty() && !call.raw,
+            TextSource::None => false,
+        };
+        if !self.fits(n, text.len()) {
+            self.overflow(n, text.len() as u64, ready);
+            return;
+        }
+        if call.text[..] == text[..] && call.raw == raw {
+            if call.source != TextSource::Restated {
+                self.edit_progress(n, |call| call.source = TextSource::Restated);
+            }
+            return;
+        }
+        self.replace(n, &text, TextSource::Restated, raw);
+        if conflict {
+            self.edit_progress(n, |call| call.conflict = true);
+        }
+    }
+
+    /// The item's end marker. An item that once said it is incomplete stays so.
+    pub(super) fn close(&mut self, n: u32, status: ItemStatus, time: Millis) {
+        if !self.is_open(n) {
+            return;
+        }
+        self.edit_progress(n, |call| {
+            call.touched = call.touched.max(time);
+            if call.status != CallStatus::Closed(ItemStatus::Incomplete) {
+                call.status = CallStatus::Closed(status);
+            }
+        });
+    }
+}
+
+/// The argument text of a value, and whether it is a raw one.
+fn bytes<'r>(args: Args<'r>) -> Option<(Cow<'r, [u8]>, bool)> {
+    match args {
+        Args::Absent => None,
+        Args::Text(value) => value.text().map(|text| (text, false)),
+        Args::Raw(value) => Some((Cow::Borrowed(value.raw()), true)),
+    }
+}
+
+/// Raw JSON values are the same if they differ in white space between tokens only.
+fn same_text((a, a_raw): (&[u8], bool), (b, b_raw): (&[u8], bool)) -> bool {
+    a == b || (a_raw || b_raw) && tokens(a).eq(tokens(b))
+}
+
+/// The bytes of a JSON text without white space outside strings.
+fn tokens(text: &[u8]) -> impl Iterator<Item = u8> {
+    let (mut string, mut escaped) = (false, false);
+    text.iter().copied().filter(move |&byte| {
+        if !string {
+            string = byte == b'"';
+            return !matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
+        }
+        string = escaped || byte != b'"';
+        escaped = !escaped && byte == b'\\';
+        true
+    })
+}

@@ -1,0 +1,301 @@
+//! One conversation as it is stored: its entries, and what is computed from them.
+//!
+//! Every index here is a function of the entries alone, and each entry's contribution can be taken out and
+//! put in independently of the others. So undoing an entry undoes its indexes, and a restore rebuilds them.
+//! Sizes are counted from lengths, never from capacities, for the same reason.
+
+use super::ConvKey;
+use super::conversation::{Call, Conversation, Exchange, Head, ResultFact, Tool, Toolset};
+use crate::engine::Millis;
+use crate::engine::event::Slot;
+use sha2::{Digest, Sha256};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// Longest id or name that is kept as it stands, bytes.
+const NAME_BYTES: usize = 512;
+
+/// An id or a name as it is kept: one that is longer than 512 bytes becomes its head and its SHA-256, so two
+/// different ones stay different and an entry stays small. Look-ups go through the same function.
+pub fn clip(text: &[u8]) -> Cow<'_, [u8]> {
+    if text.len() <= NAME_BYTES {
+        return Cow::Borrowed(text);
+    }
+    let mut kept = text[..NAME_BYTES - 32].to_vec();
+    kept.extend_from_slice(&Sha256::digest(text));
+    Cow::Owned(kept)
+}
+
+/// The key is a keyed hash already.
+#[derive(Default)]
+pub(super) struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
+        }
+    }
+    fn write_u128(&mut self, n: u128) {
+        self.0 = (n >> 64) as u64 ^ n as u64;
+    }
+}
+
+pub(super) type ByKey<T> = std::collections::HashMap<ConvKey, T, BuildHasherDefault<KeyHasher>>;
+
+/// Bytes and open calls, of one conversation or of all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Totals {
+    pub bytes: u64,
+    pub open: u64,
+}
+
+impl Totals {
+    /// Replaces one conversation's share.
+    pub fn swap(&mut self, old: Totals, new: Totals) {
+        self.bytes = (self.bytes + new.bytes).saturating_sub(old.bytes);
+        self.open = (self.open + new.open).saturating_sub(old.open);
+    }
+}
+
+/// Where a conversation stands in the partition's orders: by offset for eviction, by time for expiry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub offset: i64,
+    pub clock: Millis,
+    /// The longest idle open call's last event.
+    pub idle: Option<Millis>,
+}
+
+#[derive(Default)]
+pub(super) struct Stored {
+    pub conversation: Conversation,
+    pub index: Index,
+    /// Its place as the partition's orders have it; they are brought up to date when a transaction ends.
+    pub placed: Option<(ConvKey, Place)>,
+    /// Touched in the running transaction.
+    pub dirty: bool,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Index {
+    pub bytes: u64,
+    /// Open calls: exchange, number.
+    pub open: BTreeSet<(u32, u32)>,
+    pub by_slot: BTreeSet<(u32, Slot, u32)>,
+    pub by_id: BTreeSet<(u64, u32)>,
+    /// Calls that were judged.
+    pub judged: BTreeSet<u32>,
+    pub results: BTreeSet<([u8; 16], [u8; 16], u32)>,
+}
+
+/// A call's contribution to the index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Mark {
+    exchange: u32,
+    slot: Slot,
+    id: Option<u64>,
+    open: bool,
+    judged: bool,
+    bytes: u64,
+}
+
+pub(super) fn id_hash(id: &[u8]) -> u64 {
+    let mut hasher = std::hash::DefaultHasher::new();
+    hasher.write(id);
+    hasher.finish()
+}
+
+fn some_len(text: &Option<Vec<u8>>) -> u64 {
+    text.as_ref().map_or(0, |t| t.len() as u64)
+}
+
+pub(super) fn head_bytes(head: &Head) -> u64 {
+    512 + (head.name.len() + head.fleet.len() + head.agent.len()) as u64 + some_len(&head.record_key)
+}
+
+pub(super) fn exchange_bytes(exchange: &Exchange) -> u64 {
+    192 + some_len(&exchange.host_id) + some_len(&exchange.payload_id) + 16 * exchange.choices.len() as u64
+}
+
+pub(super) fn call_bytes(call: &Call) -> u64 {
+    let names = call.id.len() + call.item_id.len() + call.name.len() + call.text.len();
+    448 + names as u64 + some_len(&call.namespace) + some_len(&call.server)
+}
+
+const RESULT_BYTES: u64 = 192;
+const TOOLSET_BYTES: u64 = 64;
+
+pub(super) fn tool_bytes(tool: &Tool) -> u64 {
+    160 + tool.name.len() as u64 + some_len(&tool.namespace) + some_len(&tool.server) + some_len(&tool.schema)
+}
+
+impl Mark {
+    pub fn of(call: &Call) -> Self {
+        let id = call.effective_id();
+        Self {
+            exchange: call.exchange,
+            slot: call.slot,
+            id: (!id.is_empty()).then(|| id_hash(id)),
+            open: call.is_open(),
+            judged: call.action.is_some(),
+            bytes: call_bytes(call),
+        }
+    }
+}
+
+impl Index {
+    /// Replaces a call's contribution.
+    pub fn call(&mut self, n: u32, old: Option<Mark>, new: Option<Mark>) {
+        if old == new {
+            return;
+        }
+        if let Some(old) = old {
+            self.bytes -= old.bytes;
+            self.by_slot.remove(&(old.exchange, old.slot, n));
+            self.open.remove(&(old.exchange, n));
+            self.judged.remove(&n);
+            if let Some(id) = old.id {
+                self.by_id.remove(&(id, n));
+            }
+        }
+        if let Some(new) = new {
+            self.bytes += new.bytes;
+            self.by_slot.insert((new.exchange, new.slot, n));
+            if new.open {
+                self.open.insert((new.exchange, n));
+            }
+            if new.judged {
+                self.judged.insert(n);
+            }
+            if let Some(id) = new.id {
+                self.by_id.insert((id, n));
+            }
+        }
+    }
+    pub fn resize(&mut self, old: u64, new: u64) {
+        self.bytes = self.bytes - old + new;
+    }
+}
+
+/// Entries that only count by their size.
+trait Sized64 {
+    fn size(&self) -> u64;
+}
+impl Sized64 for Exchange {
+    fn size(&self) -> u64 {
+        exchange_bytes(self)
+    }
+}
+impl Sized64 for Tool {
+    fn size(&self) -> u64 {
+        tool_bytes(self)
+    }
+}
+impl Sized64 for Toolset {
+    fn size(&self) -> u64 {
+        TOOLSET_BYTES
+    }
+}
+
+fn set<T: Sized64>(map: &mut BTreeMap<u32, T>, index: &mut Index, n: u32, new: Option<T>) -> Option<T> {
+    let size = new.as_ref().map_or(0, Sized64::size);
+    let old = match new {
+        Some(new) => map.insert(n, new),
+        None => map.remove(&n),
+    };
+    index.resize(old.as_ref().map_or(0, Sized64::size), size);
+    old
+}
+
+impl Stored {
+    pub fn new(head: Head) -> Self {
+        let mut stored = Self::default();
+        stored.index.bytes = head_bytes(&head);
+        stored.conversation.head = head;
+        stored
+    }
+    pub fn totals(&self) -> Totals {
+        Totals { bytes: self.index.bytes, open: self.index.open.len() as u64 }
+    }
+    pub fn place(&self) -> Place {
+        let calls = &self.conversation.calls;
+        let open = self.index.open.iter().filter_map(|(_, n)| calls.get(n));
+        Place {
+            offset: self.conversation.head.last_offset,
+            clock: self.conversation.head.clock,
+            idle: open.map(|call| call.touched).min(),
+        }
+    }
+    pub fn set_head(&mut self, head: Head) -> Head {
+        self.index.resize(head_bytes(&self.conversation.head), head_bytes(&head));
+        std::mem::replace(&mut self.conversation.head, head)
+    }
+    pub fn set_exchange(&mut self, n: u32, new: Option<Exchange>) -> Option<Exchange> {
+        set(&mut self.conversation.exchanges, &mut self.index, n, new)
+    }
+    pub fn set_toolset(&mut self, n: u32, new: Option<Toolset>) -> Option<Toolset> {
+        set(&mut self.conversation.toolsets, &mut self.index, n, new)
+    }
+    pub fn set_tool(&mut self, n: u32, new: Option<Tool>) -> Option<Tool> {
+        set(&mut self.conversation.tools, &mut self.index, n, new)
+    }
+    pub fn set_result(&mut self, n: u32, new: Option<ResultFact>) -> Option<ResultFact> {
+        if let Some(new) = &new {
+            self.index.results.insert((new.call_id, new.content, n));
+            self.index.bytes += RESULT_BYTES;
+        }
+        let old = match new {
+            Some(new) => self.conversation.results.insert(n, new),
+            None => self.conversation.results.remove(&n),
+        };
+        if let Some(old) = &old {
+            if !self.conversation.results.get(&n).is_some_and(|r| r.call_id == old.call_id && r.content == old.content)
+            {
+                self.index.results.remove(&(old.call_id, old.content, n));
+            }
+            self.index.bytes -= RESULT_BYTES;
+        }
+        old
+    }
+    pub fn set_call(&mut self, n: u32, new: Option<Call>) -> Option<Call> {
+        let mark = new.as_ref().map(Mark::of);
+        let old = match new {
+            Some(new) => self.conversation.calls.insert(n, new),
+            None => self.conversation.calls.remove(&n),
+        };
+        self.index.call(n, old.as_ref().map(Mark::of), mark);
+        old
+    }
+    /// Changes a call in place and keeps the index true.
+    pub fn edit_call<T>(&mut self, n: u32, edit: impl FnOnce(&mut Call) -> T) -> Option<T> {
+        let call = self.conversation.calls.get_mut(&n)?;
+        let old = Mark::of(call);
+        let out = edit(call);
+        self.index.call(n, Some(old), Some(Mark::of(call)));
+        Some(out)
+    }
+    /// Computes every index anew.
+    pub fn reindex(&mut self) {
+        let conversation = &self.conversation;
+        let mut index = Index {
+            bytes: head_bytes(&conversation.head)
+                + conversation.exchanges.values().map(exchange_bytes).sum::<u64>()
+                + conversation.toolsets.len() as u64 * TOOLSET_BYTES
+                + conversation.tools.values().map(tool_bytes).sum::<u64>()
+                + conversation.results.len() as u64 * RESULT_BYTES,
+            ..Index::default()
+        };
+        for (n, call) in &conversation.calls {
+            index.call(*n, None, Some(Mark::of(call)));
+        }
+        for (n, fact) in &conversation.results {
+            index.results.insert((fact.call_id, fact.content, *n));
+        }
+        self.index = index;
+    }
+}

@@ -1,0 +1,93 @@
+//! `topics`: what the service needs of the cluster, shown or made.
+
+use super::style::{Cell, Style, Tone, table};
+use super::{Exit, Failure, Global};
+use crate::runtime::config::Need;
+use crate::runtime::kafka::topics::{self, Action, TopicPlan};
+use crate::runtime::settings::{Settings, state_topic};
+use std::io::Write as _;
+
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Show what apply would do, and which permissions each role needs
+    Plan,
+    /// Create missing topics and widen outputs that have too few partitions
+    Apply {
+        /// Replication factor of new topics; the broker's default without it
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+        replication: Option<u16>,
+    },
+}
+
+pub fn run(global: &Global, args: &Args) -> Result<Exit, Failure> {
+    let config = global.load(Need::Kafka)?;
+    crate::runtime::telemetry::init_logs(&config.log, Style::new(global, &std::io::stderr()).on());
+    let settings = config.settings().map_err(|p| Failure::problems(&[p]))?;
+    let cluster = topics::inspect(&settings)?;
+    let plans = topics::plan(&settings, &cluster);
+    let style = Style::new(global, &std::io::stdout());
+    let mut out = std::io::stdout().lock();
+    write!(out, "{}", planned(style, &plans))?;
+    let missing: Vec<&str> =
+        plans.iter().filter(|p| p.action == Action::MissingInput).map(|p| p.name.as_str()).collect();
+    match args.command {
+        Command::Plan => write!(out, "\n{}", permissions(&settings))?,
+        Command::Apply { replication } => {
+            topics::apply(&settings, &plans, replication.map_or(-1, i32::from))?;
+            let n = plans.iter().filter(|p| matches!(p.action, Action::Create { .. } | Action::Grow { .. })).count();
+            writeln!(out, "\n{n} topics changed")?;
+        }
+    }
+    out.flush()?;
+    if missing.is_empty() {
+        return Ok(Exit::Fine);
+    }
+    let text = format!(
+        "input topic {} does not exist\n  create it with the partitions that your producers need, then run `sluicegate topics apply` again",
+        missing.join(", ")
+    );
+    Err(Failure::Said(Exit::Environment, text))
+}
+
+fn planned(style: Style, plans: &[TopicPlan]) -> String {
+    let rows: Vec<Vec<Cell>> = plans
+        .iter()
+        .map(|p| {
+            let (tone, action) = match p.action {
+                Action::Nothing => (Tone::Dim, "in order".into()),
+                Action::Create { partitions } => (Tone::Warn, format!("create with {partitions} partitions")),
+                Action::Grow { from, to } => (Tone::Warn, format!("widen from {from} to {to} partitions")),
+                Action::MissingInput => (Tone::Bad, "missing; belongs to the producers".into()),
+            };
+            let create = matches!(p.action, Action::Create { .. });
+            let configs: Vec<String> =
+                p.configs.iter().filter(|_| create).map(|(k, v)| format!("{k}={v}")).collect();
+            vec![p.name.as_str().into(), Cell(tone, action), configs.join(" ").into()]
+        })
+        .collect();
+    table(style, &["topic", "action", "settings"], &rows)
+}
+
+/// What each role may do and no more.
+fn permissions(settings: &Settings) -> String {
+    let (group, inputs) = (&settings.group, settings.inputs.join(", "));
+    let states: Vec<String> = settings.inputs.iter().map(|i| state_topic(i)).collect();
+    let states = states.join(", ");
+    let outputs = settings.outputs().join(", ");
+    format!(
+        "permissions\n\
+         service   Read, Describe on topics {inputs}, {states}\n\
+         service   Write, Describe, DescribeConfigs on topics {outputs}, {states}\n\
+         service   Read, Describe on group {group}\n\
+         service   Write, Describe on transactional ids that begin with {group}-\n\
+         gate      Read, Describe on topic {}\n\
+         producer  Write, Describe on topics {inputs}\n",
+        settings.verdicts
+    )
+}

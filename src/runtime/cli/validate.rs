@@ -1,0 +1,27 @@
+//! `validate`: configuration and policies, offline.
+
+use super::{Exit, Failure, Global, engine};
+use crate::engine::policy::Policies;
+use crate::runtime::config::Need;
+use std::io::Write as _;
+
+#[derive(clap::Args)]
+pub struct Args {}
+
+pub fn run(global: &Global, _args: &Args) -> Result<Exit, Failure> {
+    let config = global.load(Need::Run)?;
+    let settings = global.settings(&config, "validate")?;
+    let profile = format!("{:?}", settings.policy.profile).to_lowercase();
+    let engine = engine(settings)?;
+    let mut out = std::io::stdout().lock();
+    writeln!(
+        out,
+        "ok: group {}, {} input topics, profile {profile}, {} policies, digest {}",
+        config.kafka.group,
+        config.kafka.inputs.len(),
+        Policies::catalogue().len(),
+        engine.policy_digest(),
+    )?;
+    out.flush()?;
+    Ok(Exit::Fine)
+}

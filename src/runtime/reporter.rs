@@ -1,0 +1,165 @@
+//! What a worker tells, as metrics and health.
+
+use super::admin::{Health, Phase};
+use super::judge::{Input, Out, Outcome};
+use super::port::{Cause, PartitionId};
+use super::settings::Settings;
+use super::telemetry::{Metrics, float};
+use super::worker::{PhaseKind, Telemetry};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// What counts only if the open transaction commits. A worker is a thread, so it stands in a thread local.
+#[derive(Debug, Default)]
+pub struct Pending {
+    /// The record's timestamp and its verdict's lane.
+    latencies: Vec<(i64, &'static str)>,
+    /// Records and bytes by output.
+    produced: [(u64, u64); 3],
+}
+
+impl Pending {
+    pub fn latency(&mut self, timestamp: i64, lane: &'static str) {
+        self.latencies.push((timestamp, lane));
+    }
+    pub fn produced(&mut self, output: usize, key: Option<&[u8]>, value: Option<&[u8]>) {
+        if let Some((records, bytes)) = self.produced.get_mut(output) {
+            *records += 1;
+            *bytes += (key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len)) as u64;
+        }
+    }
+}
+
+thread_local! {
+    static PENDING: RefCell<Pending> = RefCell::default();
+}
+
+/// This thread's pending figures.
+pub fn pending<T>(change: impl FnOnce(&mut Pending) -> T) -> T {
+    PENDING.with_borrow_mut(change)
+}
+
+/// See the module.
+pub struct Reporter {
+    metrics: Arc<Metrics>,
+    health: Arc<Health>,
+    inputs: Vec<String>,
+    outputs: [String; 3],
+    assigned: Mutex<BTreeMap<PartitionId, ()>>,
+}
+
+impl Reporter {
+    pub fn new(metrics: &Arc<Metrics>, health: &Arc<Health>, settings: &Settings) -> Self {
+        Self {
+            metrics: Arc::clone(metrics),
+            health: Arc::clone(health),
+            inputs: settings.inputs.clone(),
+            outputs: settings.outputs().map(str::to_owned),
+            assigned: Mutex::default(),
+        }
+    }
+
+    fn topic(&self, at: PartitionId) -> &str {
+        self.inputs.get(usize::from(at.topic)).map_or("", String::as_str)
+    }
+}
+
+fn wall() -> i64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX))
+}
+
+impl Telemetry for Reporter {
+    fn stepped(&self, input: &Input<'_>, outcome: Outcome, _out: &Out, took: Duration) {
+        let m = &self.metrics;
+        let bytes = input.key.map_or(0, <[u8]>::len) + input.value.map_or(0, <[u8]>::len);
+        m.records_consumed.inc([input.topic]);
+        m.record_bytes_consumed.add([input.topic], bytes as u64);
+        m.record_outcomes.inc([match outcome {
+            Outcome::Judged => "judged",
+            Outcome::Passed => "passed",
+            Outcome::Rejected => "rejected",
+        }]);
+        m.stage_duration.observe(["step"], took.as_secs_f64());
+    }
+
+    fn committed(&self, _worker: u32, records: u64, took: Duration) {
+        let m = &self.metrics;
+        m.transactions.inc(["committed"]);
+        m.transaction_duration.observe([], took.as_secs_f64());
+        m.stage_duration.observe(["commit"], took.as_secs_f64());
+        m.transaction_records.observe([], float(records));
+        let now = wall();
+        pending(|p| {
+            for (timestamp, lane) in p.latencies.drain(..) {
+                let ms = u64::try_from(now - timestamp).unwrap_or(0);
+                m.end_to_end_latency.observe([lane], Duration::from_millis(ms).as_secs_f64());
+            }
+            for (topic, (records, bytes)) in self.outputs.iter().zip(std::mem::take(&mut p.produced)) {
+                if records > 0 {
+                    m.records_produced.add([topic], records);
+                    m.record_bytes_produced.add([topic], bytes);
+                }
+            }
+        });
+    }
+
+    fn aborted(&self, _worker: u32, cause: &Cause) {
+        self.metrics.transactions.inc(["aborted"]);
+        self.metrics.transaction_aborts.inc([cause.label()]);
+        pending(|p| *p = Pending::default());
+    }
+
+    fn rebuilt(&self, _worker: u32, reason: &'static str) {
+        self.metrics.producer_rebuilds.inc([reason]);
+    }
+
+    fn rebalanced(&self, worker: u32, kind: &'static str, _parts: usize) {
+        self.metrics.rebalances.inc([kind]);
+        if kind == "assign" {
+            self.health.joined(worker, true);
+        } else if kind == "lost" {
+            self.health.joined(worker, false);
+        }
+    }
+
+    fn restored(&self, _at: PartitionId, took: Duration) {
+        self.metrics.restore_duration.observe([], took.as_secs_f64());
+    }
+
+    fn phase(&self, at: PartitionId, phase: Option<PhaseKind>) {
+        let topic = self.topic(at);
+        self.health.phase(
+            topic,
+            at.partition,
+            phase.map(|p| match p {
+                PhaseKind::Restoring => Phase::Restoring,
+                PhaseKind::Live => Phase::Live,
+                PhaseKind::Parked => Phase::Parked,
+            }),
+        );
+        let mut assigned = self.assigned.lock().unwrap_or_else(PoisonError::into_inner);
+        match phase {
+            Some(_) => drop(assigned.insert(at, ())),
+            None => {
+                assigned.remove(&at);
+                self.metrics.consumer_lag_records.remove([topic, &at.partition.to_string()]);
+            }
+        }
+        let n = assigned.keys().filter(|p| p.topic == at.topic).count();
+        self.metrics.assigned_partitions.set([topic], float(n as u64));
+    }
+
+    fn lag(&self, at: PartitionId, records: i64) {
+        let lag = float(u64::try_from(records).unwrap_or(0));
+        self.metrics.consumer_lag_records.set([self.topic(at), &at.partition.to_string()], lag);
+        self.health.lag(self.topic(at), at.partition, records);
+    }
+
+    fn alive(&self, worker: u32, ready: bool) {
+        self.health.polled(worker, ready);
+    }
+}

@@ -1,0 +1,469 @@
+//! Telemetry: logs and metrics, each named in one place.
+//!
+//! The table [`METRICS`] is the written specification: name, kind, help, labels with their bounds, buckets.
+//! The handles of [`Metrics`] are made from it, so a metric that is not in the table cannot exist, and
+//! `docs/metrics.md` is generated from it. Closed labels list their values; an open label (`fleet`, `topic`,
+//! `partition`, `kind`) takes as many values as its bound and folds the rest into `_other`, counted.
+//!
+//! No label and no log line holds text from outside: the engine's [`Observation`]s cannot carry any.
+
+use crate::engine::Observation;
+use crate::engine::policy::{Mode, Severity};
+use crate::engine::provider::Provider;
+use crate::engine::verdict::Decision;
+use crate::engine::wire::EventType;
+use crate::runtime::config::{Log, LogFormat};
+use prometheus::core::Collector;
+use prometheus::{
+    GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, TextEncoder,
+};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::sync::{PoisonError, RwLock};
+
+/// What every metric's name begins with.
+pub const PREFIX: &str = "sluicegate_";
+/// The value that stands for all beyond a label's bound.
+pub const OTHER: &str = "_other";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Counter,
+    Gauge,
+    Histogram,
+}
+
+/// A label and how many values it may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Label {
+    pub name: &'static str,
+    pub bound: usize,
+    /// Its values where they are a closed set.
+    pub values: &'static [&'static str],
+}
+
+/// One metric.
+#[derive(Debug, Clone, Copy)]
+pub struct Metric {
+    /// Without [`PREFIX`].
+    pub name: &'static str,
+    pub kind: Kind,
+    pub help: &'static str,
+    pub labels: &'static [Label],
+    /// Upper bounds, for histograms.
+    pub buckets: &'static [f64],
+}
+
+const fn closed(name: &'static str, values: &'static [&'static str]) -> Label {
+    Label { name, bound: values.len(), values }
+}
+
+const fn open(name: &'static str, bound: usize) -> Label {
+    Label { name, bound, values: &[] }
+}
+
+/// OpenTelemetry's advice for messaging.
+const TIME: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0];
+const STEP_TIME: &[f64] =
+    &[1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.05, 0.1, 0.5, 1.0];
+const BYTES: &[f64] = &[1024.0, 4096.0, 16384.0, 65536.0, 262_144.0, 1_048_576.0, 4_194_304.0, 16_777_216.0];
+const COUNTS: &[f64] = &[1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 5000.0, 10000.0];
+
+const TOPIC: Label = open("topic", 8);
+const PARTITION: Label = open("partition", 64);
+const FLEET: Label = open("fleet", 32);
+const POLICY: Label = open("policy", 24);
+const PROVIDER: Label = closed(
+    "provider",
+    &[
+        "openai.responses",
+        "openai.chat",
+        "anthropic.messages",
+        "xai.responses",
+        "xai.chat",
+        "gemini.generate_content",
+        "gemini.live",
+        "mcp",
+        "unknown",
+    ],
+);
+const DECISION: Label = closed("decision", &["allow", "redact", "block"]);
+const ACTION: Label = closed("action", &["allow", "redact", "block"]);
+
+/// Declares the table and the handles made from it.
+macro_rules! metrics {
+    ($($field:ident: $kind:ident $name:literal [$($label:expr),*] $buckets:expr, $help:literal;)*) => {
+        #[allow(non_upper_case_globals, reason = "the field's own name, so that table and handles read alike")]
+        mod table {
+            use super::*;
+            $(pub static $field: Metric = Metric {
+                name: $name, kind: Kind::$kind, help: $help, labels: &[$($label),*], buckets: $buckets,
+            };)*
+        }
+        /// Every metric, in the order of the journey.
+        pub static METRICS: &[&Metric] = &[$(&table::$field),*];
+        /// The handles.
+        pub struct Metrics {
+            registry: Registry,
+            $(#[doc = $help] pub $field: $kind,)*
+        }
+        impl Metrics {
+            /// # Errors
+            /// The table names a metric twice, or one the client library refuses.
+            pub fn new() -> Result<Metrics, prometheus::Error> {
+                let registry = Registry::new();
+                let overflow = IntCounterVec::new(opts(&table::label_overflow), &["label"])?;
+                Ok(Metrics { $($field: $kind::new(&table::$field, &registry, &overflow)?,)* registry })
+            }
+        }
+    };
+}
+
+metrics! {
+    build_info: Gauge "build_info" [open("version", 1), open("revision", 1), open("librdkafka", 1)] &[],
+        "Build facts as labels; the value is always 1.";
+    config_info: Gauge "config_info" [open("policy_bundle", 1), open("policy_sha256", 1)] &[],
+        "Active policy bundle and the first 12 hexadecimal digits of its digest; the value is always 1.";
+    health: Gauge "health" [closed("check", &["poll", "group", "restore", "broker", "partitions", "fatal"])] &[],
+        "Health checks that feed /readyz and /livez: 1 passing, 0 failing.";
+    records_consumed: Counter "records_consumed_total" [TOPIC] &[],
+        "Kafka records read under read_committed; a record read again after an abort counts again.";
+    record_bytes_consumed: Counter "record_bytes_consumed_total" [TOPIC] &[],
+        "Key plus value bytes of records read.";
+    record_outcomes: Counter "record_outcomes_total" [closed("outcome", &["judged", "passed", "rejected"])] &[],
+        "How records ended; the sum equals records_consumed_total.";
+    events: Counter "events_total" [PROVIDER, closed("event_type", &[
+        "model_request", "model_response", "model_chunk", "model_closed", "tool_started", "tool_result", "render",
+        "mcp_message", "unknown",
+    ])] &[],
+        "Agent events understood, by provider wire format and event type.";
+    decode_failures: Counter "decode_failures_total" [TOPIC, open("reason", 16)] &[],
+        "Records that could not be decoded into an event.";
+    opaque: Counter "opaque_parts_total" [PROVIDER, open("kind", 32)] &[],
+        "Items, blocks and parts that were passed without inspection, by wire type.";
+    end_to_end_latency: Histogram "end_to_end_latency_seconds" [closed("lane", &["call", "result"])] TIME,
+        "Input record timestamp to commit of the transaction that carries its verdict.";
+    stage_duration: Histogram "stage_duration_seconds" [closed("stage", &["step", "commit"])] STEP_TIME,
+        "Time spent on one record by the engine (step) and on one transaction's end (commit).";
+    assemblies_open: Gauge "assemblies_open" [] &[],
+        "Tool-argument streams being reassembled.";
+    assemblies: Counter "assemblies_total" [PROVIDER, open("outcome", 20)] &[],
+        "Argument streams that ended: final, or the reason why they were cut.";
+    assembly_fragments: Histogram "assembly_fragments" [] COUNTS,
+        "Delta fragments per argument stream that ended.";
+    conversations_open: Gauge "conversations_open" [] &[],
+        "Conversations held in state.";
+    state_bytes: Gauge "state_bytes" [] &[],
+        "Estimated bytes of conversation state in memory.";
+    state_evictions: Counter "state_evictions_total" [open("reason", 4)] &[],
+        "Conversations that left the state, by reason.";
+    verdicts: Counter "verdicts_total" [FLEET, PROVIDER, DECISION, ACTION] &[],
+        "Verdicts: what the policies ask for (decision) and what was done (action).";
+    blocks: Counter "blocks_total" [FLEET, POLICY] &[],
+        "Tool calls or results blocked, by the first policy that blocks.";
+    findings: Counter "findings_total" [
+        POLICY, closed("severity", &["low", "medium", "high", "critical"]), closed("mode", &["enforce", "monitor"])
+    ] &[],
+        "Policy findings, those of monitor mode included.";
+    oversize_results: Counter "oversize_results_total" [FLEET, PROVIDER, ACTION] &[],
+        "Tool results over the byte cap.";
+    oversize_bytes_removed: Counter "oversize_bytes_removed_total" [FLEET] &[],
+        "Bytes left out of tool results over the cap.";
+    result_size: Histogram "result_size_bytes" [PROVIDER] BYTES,
+        "Tool result size before policies.";
+    records_produced: Counter "records_produced_total" [TOPIC] &[],
+        "Records of committed transactions, state aside.";
+    record_bytes_produced: Counter "record_bytes_produced_total" [TOPIC] &[],
+        "Key plus value bytes of records of committed transactions, state aside.";
+    dlq_records: Counter "dlq_records_total" [closed("stage", &["decode", "engine", "publish"]), open("reason", 16)] &[],
+        "Records sent to the dead-letter topic.";
+    transactions: Counter "transactions_total" [closed("outcome", &["committed", "aborted"])] &[],
+        "Kafka transactions by how they ended.";
+    transaction_aborts: Counter "transaction_aborts_total" [open("cause", 8)] &[],
+        "Transactions that did not commit, by cause.";
+    transaction_duration: Histogram "transaction_duration_seconds" [] TIME,
+        "Time a worker spent on ending a transaction.";
+    transaction_records: Histogram "transaction_records" [] COUNTS,
+        "Input records per committed transaction.";
+    producer_rebuilds: Counter "producer_rebuilds_total" [open("reason", 8)] &[],
+        "Transactional producers destroyed and rebuilt.";
+    assigned_partitions: Gauge "assigned_partitions" [TOPIC] &[],
+        "Input partitions assigned to this instance.";
+    consumer_lag_records: Gauge "consumer_lag_records" [TOPIC, PARTITION] &[],
+        "Last stable offset minus position; owned partitions only.";
+    partitions_paused: Gauge "partitions_paused" [closed("reason", &["restore", "output_partitions"])] &[],
+        "Assigned partitions that are not read: their state is being restored, or an output topic has too few partitions.";
+    rebalances: Counter "rebalances_total" [closed("event", &["assign", "revoke", "lost"])] &[],
+        "Rebalances by event.";
+    poll_age: Gauge "poll_age_seconds" [] &[],
+        "Seconds since the slowest worker's poll loop last ran.";
+    restore_duration: Histogram "restore_duration_seconds" [] TIME,
+        "Assignment to state restored, per partition.";
+    label_overflow: Counter "label_overflow_total" [open("label", 16)] &[],
+        "Label values folded into _other because their bound was reached.";
+}
+
+fn opts(metric: &Metric) -> Opts {
+    Opts::new(format!("{PREFIX}{}", metric.name), metric.help)
+}
+
+/// Keeps open labels within their bounds.
+struct Bounds {
+    metric: &'static Metric,
+    seen: Vec<RwLock<BTreeSet<String>>>,
+    overflow: IntCounterVec,
+}
+
+impl Bounds {
+    fn new(metric: &'static Metric, overflow: &IntCounterVec) -> Self {
+        let seen = metric.labels.iter().map(|_| RwLock::default()).collect();
+        Self { metric, seen, overflow: overflow.clone() }
+    }
+
+    fn names(&self) -> Vec<&'static str> {
+        self.metric.labels.iter().map(|l| l.name).collect()
+    }
+
+    /// The values with everything beyond a bound replaced. Most metrics have at most four labels.
+    fn apply<'v, const N: usize>(&self, mut values: [&'v str; N]) -> [&'v str; N] {
+        debug_assert_eq!(N, self.metric.labels.len(), "{}", self.metric.name);
+        for ((label, seen), value) in self.metric.labels.iter().zip(&self.seen).zip(&mut values) {
+            if !self.admits(label, seen, value) {
+                *value = OTHER;
+                self.overflow.with_label_values(&[label.name]).inc();
+            }
+        }
+        values
+    }
+
+    fn admits(&self, label: &Label, seen: &RwLock<BTreeSet<String>>, value: &str) -> bool {
+        if !label.values.is_empty() {
+            return label.values.contains(&value);
+        }
+        if value == OTHER || seen.read().unwrap_or_else(PoisonError::into_inner).contains(value) {
+            return true;
+        }
+        let mut seen = seen.write().unwrap_or_else(PoisonError::into_inner);
+        if seen.len() < label.bound {
+            seen.insert(value.to_owned());
+            return true;
+        }
+        false
+    }
+}
+
+fn register(registry: &Registry, collector: &(impl Collector + Clone + 'static)) -> Result<(), prometheus::Error> {
+    registry.register(Box::new(collector.clone()))
+}
+
+/// A counter of the table.
+pub struct Counter {
+    vec: IntCounterVec,
+    bounds: Bounds,
+}
+
+impl Counter {
+    fn new(metric: &'static Metric, registry: &Registry, overflow: &IntCounterVec) -> Result<Self, prometheus::Error> {
+        let bounds = Bounds::new(metric, overflow);
+        // The overflow counter is the one that all bounds share.
+        let vec = if metric.name == table::label_overflow.name {
+            overflow.clone()
+        } else {
+            IntCounterVec::new(opts(metric), &bounds.names())?
+        };
+        register(registry, &vec)?;
+        Ok(Self { vec, bounds })
+    }
+    pub fn add<const N: usize>(&self, labels: [&str; N], by: u64) {
+        self.vec.with_label_values(&self.bounds.apply(labels)).inc_by(by);
+    }
+    pub fn inc<const N: usize>(&self, labels: [&str; N]) {
+        self.add(labels, 1);
+    }
+}
+
+/// A gauge of the table.
+pub struct Gauge {
+    vec: GaugeVec,
+    bounds: Bounds,
+}
+
+impl Gauge {
+    fn new(metric: &'static Metric, registry: &Registry, overflow: &IntCounterVec) -> Result<Self, prometheus::Error> {
+        let bounds = Bounds::new(metric, overflow);
+        let vec = GaugeVec::new(opts(metric), &bounds.names())?;
+        register(registry, &vec)?;
+        Ok(Self { vec, bounds })
+    }
+    pub fn set<const N: usize>(&self, labels: [&str; N], value: f64) {
+        self.vec.with_label_values(&self.bounds.apply(labels)).set(value);
+    }
+    pub fn add<const N: usize>(&self, labels: [&str; N], value: f64) {
+        self.vec.with_label_values(&self.bounds.apply(labels)).add(value);
+    }
+    /// Takes a series away: the partition is not ours any more.
+    pub fn remove<const N: usize>(&self, labels: [&str; N]) {
+        let _ = self.vec.remove_label_values(&labels);
+    }
+}
+
+/// A histogram of the table.
+pub struct Histogram {
+    vec: HistogramVec,
+    bounds: Bounds,
+}
+
+impl Histogram {
+    fn new(metric: &'static Metric, registry: &Registry, overflow: &IntCounterVec) -> Result<Self, prometheus::Error> {
+        let bounds = Bounds::new(metric, overflow);
+        let options = HistogramOpts { common_opts: opts(metric), buckets: metric.buckets.to_vec() };
+        let vec = HistogramVec::new(options, &bounds.names())?;
+        register(registry, &vec)?;
+        Ok(Self { vec, bounds })
+    }
+    pub fn observe<const N: usize>(&self, labels: [&str; N], value: f64) {
+        self.vec.with_label_values(&self.bounds.apply(labels)).observe(value);
+    }
+}
+
+impl Metrics {
+    /// Sets what never changes while the process runs.
+    pub fn describe(&self, librdkafka: &str, bundle: &str, digest: &str) {
+        let revision = option_env!("SLUICEGATE_REVISION").unwrap_or("unknown");
+        self.build_info.set([env!("CARGO_PKG_VERSION"), revision, librdkafka], 1.0);
+        let hex = digest.trim_start_matches("sha256:");
+        self.config_info.set([bundle, hex.get(..12).unwrap_or(hex)], 1.0);
+    }
+
+    /// Names of all registered metrics that have a series.
+    pub fn names(&self) -> Vec<String> {
+        self.registry.gather().iter().map(|f| f.name().to_owned()).collect()
+    }
+
+    /// The exposition text.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Only a writer can fail here, and a `String` does not.
+        let _ = TextEncoder::new().encode_utf8(&self.registry.gather(), &mut text);
+        text
+    }
+
+    /// Counts what the engine observed in one step.
+    pub fn observe(&self, observations: &[Observation]) {
+        for o in observations {
+            self.observe_one(o);
+        }
+    }
+
+    fn observe_one(&self, observation: &Observation) {
+        match observation {
+            Observation::Verdict { fleet, provider: p, checkpoint: _, decision, action, blocked_by } => {
+                self.verdicts.inc([fleet, provider(*p), decision.name(), action.name()]);
+                if *action == Decision::Block {
+                    self.blocks.inc([fleet, blocked_by.unwrap_or("SG00")]);
+                }
+            }
+            Observation::Finding { policy, severity: s, mode } => {
+                let mode = if *mode == Mode::Monitor { "monitor" } else { "enforce" };
+                self.findings.inc([policy, severity(*s), mode]);
+            }
+            Observation::ResultSize { provider: p, bytes } => {
+                self.result_size.observe([provider(*p)], float(*bytes));
+            }
+            Observation::Oversize { fleet, provider: p, action, removed } => {
+                self.oversize_results.inc([fleet, provider(*p), action.name()]);
+                self.oversize_bytes_removed.add([fleet], *removed);
+            }
+            Observation::Assembly { provider: p, outcome, fragments } => {
+                self.assemblies.inc([provider(*p), outcome]);
+                self.assembly_fragments.observe([], f64::from(*fragments));
+            }
+            Observation::Opaque { provider: p, kind } => self.opaque.inc([provider(*p), kind]),
+            Observation::Event { provider: p, kind } => self.events.inc([provider(*p), event_type(*kind)]),
+            Observation::DeadLetter { reason } => self.dlq_records.inc([stage(reason), reason]),
+            Observation::Evicted { reason } => self.state_evictions.inc([reason]),
+        }
+    }
+}
+
+fn provider(p: Option<Provider>) -> &'static str {
+    p.map_or("unknown", Provider::name)
+}
+
+/// The label of a severity, in metrics and tables.
+pub fn severity(s: Severity) -> &'static str {
+    match s {
+        Severity::Low => "low",
+        Severity::Medium => "medium",
+        Severity::High => "high",
+        Severity::Critical => "critical",
+    }
+}
+
+fn event_type(kind: EventType) -> &'static str {
+    match kind {
+        EventType::ModelRequest => "model_request",
+        EventType::ModelResponse => "model_response",
+        EventType::ModelChunk => "model_chunk",
+        EventType::ModelClosed => "model_closed",
+        EventType::ToolStarted => "tool_started",
+        EventType::ToolResult => "tool_result",
+        EventType::Render => "render",
+        EventType::McpMessage => "mcp_message",
+        EventType::Unknown => "unknown",
+    }
+}
+
+/// Where on the journey a record was given up.
+fn stage(reason: &str) -> &'static str {
+    match reason {
+        "output_too_large" | "record_too_large" => "publish",
+        "engine_panic" => "engine",
+        _ => "decode",
+    }
+}
+
+/// Metrics are doubles; above 2^53 the last digits do not matter.
+#[expect(clippy::cast_precision_loss, reason = "a metric's value is a double")]
+pub fn float(n: u64) -> f64 {
+    n as f64
+}
+
+/// `docs/metrics.md`.
+pub fn reference() -> String {
+    let mut out = String::from(
+        "# Metrics\n\nGenerated from the table in `src/runtime/telemetry.rs`; `UPDATE=1 cargo test` rewrites it. All names \
+         begin with `sluicegate_`. An open label takes as many values as its bound; the rest counts as `_other`.\n\n\
+         | metric | kind | labels (bound) | most series | meaning |\n|---|---|---|---:|---|\n",
+    );
+    for m in METRICS {
+        let labels: Vec<String> = m.labels.iter().map(|l| format!("`{}` ({})", l.name, l.bound)).collect();
+        let labels = if labels.is_empty() { "none".to_owned() } else { labels.join(", ") };
+        let combinations: usize = m.labels.iter().map(|l| if l.values.is_empty() { l.bound + 1 } else { l.bound }).product();
+        let series = combinations * if m.kind == Kind::Histogram { m.buckets.len() + 3 } else { 1 };
+        let kind = format!("{:?}", m.kind).to_lowercase();
+        let _ = writeln!(out, "| `{}` | {kind} | {labels} | {series} | {} |", m.name, m.help);
+    }
+    out.push_str("\n## Values of closed labels\n\n| label | values |\n|---|---|\n");
+    let closed: BTreeSet<(&str, Vec<&str>)> = METRICS
+        .iter()
+        .flat_map(|m| m.labels)
+        .filter(|l| !l.values.is_empty())
+        .map(|l| (l.name, l.values.to_vec()))
+        .collect();
+    for (name, values) in closed {
+        let _ = writeln!(out, "| `{name}` | {} |", values.join(", "));
+    }
+    out
+}
+
+/// Starts logging to standard error. Only the first call has an effect.
+pub fn init_logs(log: &Log, colour: bool) {
+    use tracing_subscriber::{EnvFilter, fmt};
+    let filter = EnvFilter::try_new(&log.level).unwrap_or_else(|_| EnvFilter::new("info"));
+    let base = fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    let _ = match log.format {
+        LogFormat::Human => base.with_ansi(colour).try_init(),
+        LogFormat::Json => base.json().flatten_event(true).with_current_span(false).try_init(),
+    };
+}
