@@ -19,7 +19,11 @@ fn main() {
 fn engine() -> Engine {
     let settings = Settings {
         limits: Limits::default(),
-        policy: PolicySettings { profile: Profile::Standard, bundle: "default".to_owned(), ..PolicySettings::default() },
+        policy: PolicySettings {
+            profile: Profile::Standard,
+            bundle: "default".to_owned(),
+            ..PolicySettings::default()
+        },
         redacted: Redacted::default(),
         dead_letter_payload: Payload::Full,
         fingerprint_key: [0; 32],
@@ -129,7 +133,8 @@ fn tool_results(bencher: Bencher<'_, '_>, size: usize) {
     let engine = engine();
     let results: Vec<Vec<u8>> = (0..RESULTS)
         .map(|n| {
-            let line = format!("row {n}: \\\"name\\\": \\\"a value of some length\\\", and a line of text that goes on\\n");
+            let line =
+                format!("row {n}: \\\"name\\\": \\\"a value of some length\\\", and a line of text that goes on\\n");
             let mut content = line.repeat(size / line.len() + 1);
             // Cut in front of an escape, so that the string stays whole.
             while content.len() > size || content.ends_with('\\') {

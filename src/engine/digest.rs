@@ -104,9 +104,7 @@ impl Stream {
 
 /// At most 128 bytes of `[A-Za-z0-9_.:/@-]`, and not empty.
 pub fn is_harmless(bytes: &[u8]) -> bool {
-    !bytes.is_empty()
-        && bytes.len() <= 128
-        && bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"_.:/@-".contains(b))
+    !bytes.is_empty() && bytes.len() <= 128 && bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"_.:/@-".contains(b))
 }
 
 /// SHA-256 of the bytes.

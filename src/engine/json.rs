@@ -41,10 +41,7 @@ pub struct JsonLimits {
 
 impl Default for JsonLimits {
     fn default() -> Self {
-        Self {
-            depth: 128,
-            nodes: 1 << 20,
-        }
+        Self { depth: 128, nodes: 1 << 20 }
     }
 }
 
@@ -109,9 +106,7 @@ pub struct Value<'r> {
 
 impl fmt::Debug for Value<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Value")
-            .field("node", &self.node())
-            .finish_non_exhaustive()
+        f.debug_struct("Value").field("node", &self.node()).finish_non_exhaustive()
     }
 }
 
@@ -119,18 +114,11 @@ impl fmt::Debug for Value<'_> {
 ///
 /// # Errors
 /// [`JsonError`] names the first offence. After `Trailing` the caller can ask [`parse_prefix`] for the value.
-pub fn parse<'r>(
-    bump: &'r Bump,
-    layer: &'r Layer<'r>,
-    limits: JsonLimits,
-) -> Result<Value<'r>, JsonError> {
+pub fn parse<'r>(bump: &'r Bump, layer: &'r Layer<'r>, limits: JsonLimits) -> Result<Value<'r>, JsonError> {
     let (value, end) = parse_prefix(bump, layer, 0, limits)?;
     let rest = scan::skip_space(layer.bytes, end as usize);
     if rest < layer.bytes.len() {
-        return Err(JsonError {
-            at: rest as u32,
-            kind: JsonErrorKind::Trailing,
-        });
+        return Err(JsonError { at: rest as u32, kind: JsonErrorKind::Trailing });
     }
     Ok(value)
 }
@@ -163,11 +151,7 @@ impl<'r> Value<'r> {
     /// The value's bytes in its layer, a string's quotes included.
     pub fn span(&self) -> Span<'r> {
         let node = self.node();
-        Span {
-            layer: self.layer,
-            start: node.start,
-            end: node.end,
-        }
+        Span { layer: self.layer, start: node.start, end: node.end }
     }
     /// The value's bytes as they stand.
     pub fn raw(&self) -> &'r [u8] {
@@ -236,20 +220,9 @@ impl<'r> Value<'r> {
     }
     /// A JSON string's decoded text as a layer of its own (so that edits in it can be lowered).
     /// Never an error in the inner result: the scanner has accepted the literal.
-    pub fn text_layer(
-        &self,
-        bump: &'r Bump,
-        step: Step,
-    ) -> Option<Result<&'r Layer<'r>, LayerError>> {
+    pub fn text_layer(&self, bump: &'r Bump, step: Step) -> Option<Result<&'r Layer<'r>, LayerError>> {
         let node = self.node();
-        (node.kind == Kind::String).then(|| {
-            Ok(Layer::checked_json_string(
-                bump,
-                self.span(),
-                node.escaped,
-                step,
-            ))
-        })
+        (node.kind == Kind::String).then(|| Ok(Layer::checked_json_string(bump, self.span(), node.escaped, step)))
     }
     pub fn u64(&self) -> Option<u64> {
         std::str::from_utf8(self.raw()).ok()?.parse().ok()
@@ -283,11 +256,7 @@ impl<'r> Value<'r> {
         let mut path = Vec::new();
         let mut value = *self;
         while let Some(parent) = value.parent() {
-            let name = if value.node().is_key {
-                Some(value)
-            } else {
-                value.key()
-            };
+            let name = if value.node().is_key { Some(value) } else { value.key() };
             path.push(match name.and_then(|name| name.text()) {
                 Some(name) => Segment::Name(name),
                 None => Segment::Index(value.node().ordinal),

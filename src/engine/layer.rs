@@ -99,50 +99,27 @@ pub enum LayerError {
 impl<'r> Layer<'r> {
     /// The record: the outermost layer.
     pub fn record(bump: &'r Bump, bytes: &'r [u8]) -> &'r Layer<'r> {
-        bump.alloc(Layer {
-            bytes,
-            source: None,
-            codec: Codec::Slice,
-            step: Step::Hidden,
-        })
+        bump.alloc(Layer { bytes, source: None, codec: Codec::Slice, step: Step::Hidden })
     }
     /// A text assembled from decoded fragments: an outermost layer too. Like the strings it was made of it
     /// may hold lone surrogates in three bytes, and JSON in it is scanned with them allowed.
     pub fn assembled(bump: &'r Bump, bytes: &'r [u8], step: Step) -> &'r Layer<'r> {
-        bump.alloc(Layer {
-            bytes,
-            source: None,
-            codec: Codec::JsonString,
-            step,
-        })
+        bump.alloc(Layer { bytes, source: None, codec: Codec::JsonString, step })
     }
     /// The whole of this layer.
     pub fn span(&'r self) -> Span<'r> {
-        Span {
-            layer: self,
-            start: 0,
-            end: self.bytes.len() as u32,
-        }
+        Span { layer: self, start: 0, end: self.bytes.len() as u32 }
     }
     /// A part of a layer taken as it stands (the `data` member of a structured event).
     pub fn slice(bump: &'r Bump, source: Span<'r>, step: Step) -> &'r Layer<'r> {
-        bump.alloc(Layer {
-            bytes: source.bytes(),
-            source: Some(source),
-            codec: Codec::Slice,
-            step,
-        })
+        bump.alloc(Layer { bytes: source.bytes(), source: Some(source), codec: Codec::Slice, step })
     }
     /// Decodes a JSON string literal (quotes included). Borrows where nothing is escaped.
     ///
     /// # Errors
     /// The source is not exactly one literal, or not UTF-8 (surrogates in three bytes pass if it lies in
     /// the text of another JSON string).
-    pub fn json_string(
-        bump: &'r Bump,
-        source: Span<'r>,
-        step: Step,
-    ) -> Result<&'r Layer<'r>, LayerError> {
+    pub fn json_string(bump: &'r Bump, source: Span<'r>, step: Step) -> Result<&'r Layer<'r>, LayerError> {
         match json_string::check(source.bytes(), source.layer.is_wtf8()) {
             Ok(escaped) => Ok(Self::checked_json_string(bump, source, escaped, step)),
             Err(at) => Err(LayerError::Invalid { at: at as u32 }),
@@ -150,24 +127,10 @@ impl<'r> Layer<'r> {
     }
 
     /// Decodes a literal that the scanner has accepted.
-    pub(super) fn checked_json_string(
-        bump: &'r Bump,
-        source: Span<'r>,
-        escaped: bool,
-        step: Step,
-    ) -> &'r Layer<'r> {
+    pub(super) fn checked_json_string(bump: &'r Bump, source: Span<'r>, escaped: bool, step: Step) -> &'r Layer<'r> {
         let literal = source.bytes();
-        let bytes = if escaped {
-            json_string::decode_in(bump, literal)
-        } else {
-            &literal[1..literal.len() - 1]
-        };
-        bump.alloc(Layer {
-            bytes,
-            source: Some(source),
-            codec: Codec::JsonString,
-            step,
-        })
+        let bytes = if escaped { json_string::decode_in(bump, literal) } else { &literal[1..literal.len() - 1] };
+        bump.alloc(Layer { bytes, source: Some(source), codec: Codec::JsonString, step })
     }
 
     /// The data of one server-sent event: its `data:` lines joined with `\n`. The source starts at a line
@@ -175,31 +138,16 @@ impl<'r> Layer<'r> {
     /// Borrows where there is one data line. `None` if there is none.
     pub fn sse_data(bump: &'r Bump, source: Span<'r>, step: Step) -> Option<&'r Layer<'r>> {
         let bytes = sse::decode_in(bump, source.bytes())?;
-        Some(bump.alloc(Layer {
-            bytes,
-            source: Some(source),
-            codec: Codec::SseData,
-            step,
-        }))
+        Some(bump.alloc(Layer { bytes, source: Some(source), codec: Codec::SseData, step }))
     }
 
     /// Decodes base64 text: standard or URL-safe, padded or not, no white space.
     ///
     /// # Errors
     /// A byte outside the alphabet (the two are not mixed), misplaced padding, an impossible length.
-    pub fn base64(
-        bump: &'r Bump,
-        source: Span<'r>,
-        step: Step,
-    ) -> Result<&'r Layer<'r>, LayerError> {
-        let bytes = base64::decode_in(bump, source.bytes())
-            .map_err(|at| LayerError::Invalid { at: at as u32 })?;
-        Ok(bump.alloc(Layer {
-            bytes,
-            source: Some(source),
-            codec: Codec::Base64,
-            step,
-        }))
+    pub fn base64(bump: &'r Bump, source: Span<'r>, step: Step) -> Result<&'r Layer<'r>, LayerError> {
+        let bytes = base64::decode_in(bump, source.bytes()).map_err(|at| LayerError::Invalid { at: at as u32 })?;
+        Ok(bump.alloc(Layer { bytes, source: Some(source), codec: Codec::Base64, step }))
     }
 
     /// True if lone surrogates may stand in the bytes in their three-byte form.
@@ -221,10 +169,7 @@ impl fmt::Debug for Layer<'_> {
 /// The steps of `at` that lead to a layer, outermost first, hidden ones left out.
 pub fn steps(layer: &Layer<'_>) -> Vec<Step> {
     let sources = std::iter::successors(Some(layer), |layer| Some(layer.source?.layer));
-    let mut steps: Vec<Step> = sources
-        .map(|layer| layer.step)
-        .filter(|step| *step != Step::Hidden)
-        .collect();
+    let mut steps: Vec<Step> = sources.map(|layer| layer.step).filter(|step| *step != Step::Hidden).collect();
     steps.reverse();
     steps
 }

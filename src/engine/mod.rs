@@ -57,15 +57,8 @@ pub struct Emission {
 impl Emission {
     /// Bytes on the wire as Kafka counts a record, headers included, rounded up.
     pub fn size(&self) -> usize {
-        let headers: usize = self
-            .headers
-            .iter()
-            .map(|(k, v)| k.len() + v.len() + 10)
-            .sum();
-        self.key.as_ref().map_or(0, Vec::len)
-            + self.value.as_ref().map_or(0, Vec::len)
-            + headers
-            + 64
+        let headers: usize = self.headers.iter().map(|(k, v)| k.len() + v.len() + 10).sum();
+        self.key.as_ref().map_or(0, Vec::len) + self.value.as_ref().map_or(0, Vec::len) + headers + 64
     }
 }
 

@@ -101,9 +101,9 @@ fn set<'r>(edits: &mut Vec<Edit<'r>>, object: Value<'r>, value: Option<Value<'r>
     member.extend_from_slice(&with);
     let at = span.end.saturating_sub(1);
     // Two additions to one object stand at the same place: they are one insertion.
-    if let Some(last) = edits.iter_mut().find(|e| {
-        e.span.start == at && e.span.end == at && std::ptr::eq(e.span.layer, span.layer)
-    }) {
+    if let Some(last) =
+        edits.iter_mut().find(|e| e.span.start == at && e.span.end == at && std::ptr::eq(e.span.layer, span.layer))
+    {
         last.with.extend_from_slice(&member);
         return;
     }

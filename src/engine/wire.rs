@@ -148,16 +148,10 @@ impl EventType {
     ];
     /// The value of `type`; empty for an unknown one.
     pub fn name(self) -> &'static str {
-        Self::NAMES
-            .into_iter()
-            .find(|(kind, _)| *kind == self)
-            .map_or("", |(_, name)| name)
+        Self::NAMES.into_iter().find(|(kind, _)| *kind == self).map_or("", |(_, name)| name)
     }
     pub fn from_name(name: &str) -> EventType {
-        Self::NAMES
-            .into_iter()
-            .find(|(_, known)| *known == name)
-            .map_or(EventType::Unknown, |(kind, _)| kind)
+        Self::NAMES.into_iter().find(|(_, known)| *known == name).map_or(EventType::Unknown, |(kind, _)| kind)
     }
     /// Whether a record of this type says nothing without a value.
     fn needs_data(self) -> bool {
@@ -165,10 +159,7 @@ impl EventType {
     }
     /// Whether a record of this type speaks in a provider's format.
     fn has_provider(self) -> bool {
-        matches!(
-            self,
-            EventType::ModelRequest | EventType::ModelResponse | EventType::ModelChunk
-        )
+        matches!(self, EventType::ModelRequest | EventType::ModelResponse | EventType::ModelChunk)
     }
 }
 
@@ -201,11 +192,7 @@ pub fn decode<'r>(bump: &'r Bump, input: &Input<'r>, options: DecodeOptions<'_>)
     }
 }
 
-fn decode_record<'r>(
-    bump: &'r Bump,
-    input: &Input<'r>,
-    options: DecodeOptions<'_>,
-) -> Result<Decoded<'r>, Reject> {
+fn decode_record<'r>(bump: &'r Bump, input: &Input<'r>, options: DecodeOptions<'_>) -> Result<Decoded<'r>, Reject> {
     let value = input.value.unwrap_or_default();
     let oversize = oversize(input, options.limits);
     let record = Layer::record(bump, if oversize { &[] } else { value });
@@ -274,10 +261,7 @@ fn mode(input: &Input<'_>, content_type: Option<&str>) -> Result<Mode, Reject> {
             false => Err(Reject::UnsupportedContentType),
         };
     }
-    let binary = input
-        .headers
-        .iter()
-        .any(|(name, _)| starts_with(name, "ce_"));
+    let binary = input.headers.iter().any(|(name, _)| starts_with(name, "ce_"));
     Ok(if binary { Mode::Binary } else { Mode::Bare })
 }
 
@@ -312,11 +296,7 @@ fn blank<'r>(mode: Mode, record: &'r Layer<'r>) -> Envelope<'r> {
     }
 }
 
-fn binary<'r>(
-    input: &Input<'r>,
-    record: &'r Layer<'r>,
-    content_type: Option<&'r str>,
-) -> Result<Envelope<'r>, Reject> {
+fn binary<'r>(input: &Input<'r>, record: &'r Layer<'r>, content_type: Option<&'r str>) -> Result<Envelope<'r>, Reject> {
     let mut attributes = Attributes::default();
     for (name, value) in input.headers {
         let (true, Some(value)) = (starts_with(name, "ce_"), value) else {
@@ -328,17 +308,10 @@ fn binary<'r>(
         }
     }
     let envelope = attributes.check(Mode::Binary, record)?;
-    Ok(Envelope {
-        content_type: content_type.or(envelope.content_type),
-        ..envelope
-    })
+    Ok(Envelope { content_type: content_type.or(envelope.content_type), ..envelope })
 }
 
-fn structured<'r>(
-    bump: &'r Bump,
-    record: &'r Layer<'r>,
-    root: Value<'r>,
-) -> Result<Envelope<'r>, Reject> {
+fn structured<'r>(bump: &'r Bump, record: &'r Layer<'r>, root: Value<'r>) -> Result<Envelope<'r>, Reject> {
     if root.kind() != Kind::Object {
         return Err(Reject::NotAnEvent);
     }
@@ -360,9 +333,7 @@ fn structured<'r>(
     let data = match (data, base64) {
         (Some(_), Some(_)) => return Err(Reject::BadAttribute),
         (None, None) => None,
-        (Some(value), None)
-            if value.kind() == Kind::String && !json_type(envelope.content_type) =>
-        {
+        (Some(value), None) if value.kind() == Kind::String && !json_type(envelope.content_type) => {
             // The scanner has accepted the literal, so this cannot fail.
             let layer = Layer::json_string(bump, value.span(), Step::Data);
             Some(layer.map_err(|_: LayerError| Reject::InvalidJson)?)
@@ -370,11 +341,7 @@ fn structured<'r>(
         (Some(value), None) => Some(Layer::slice(bump, value.span(), Step::Data)),
         (None, Some(value)) => Some(base64_data(bump, value)?),
     };
-    Ok(Envelope {
-        structured: Some(root),
-        data: data.filter(|data| !data.bytes.is_empty()),
-        ..envelope
-    })
+    Ok(Envelope { structured: Some(root), data: data.filter(|data| !data.bytes.is_empty()), ..envelope })
 }
 
 fn base64_data<'r>(bump: &'r Bump, value: Value<'r>) -> Result<&'r Layer<'r>, Reject> {
@@ -384,14 +351,8 @@ fn base64_data<'r>(bump: &'r Bump, value: Value<'r>) -> Result<&'r Layer<'r>, Re
     }
     // `\/` is a legal spelling of `/`: such a literal is decoded first.
     let span = match literal.bytes().contains(&b'\\') {
-        true => Layer::json_string(bump, literal, Step::Hidden)
-            .map_err(|_: LayerError| Reject::InvalidBase64)?
-            .span(),
-        false => super::layer::Span {
-            start: literal.start + 1,
-            end: literal.end - 1,
-            ..literal
-        },
+        true => Layer::json_string(bump, literal, Step::Hidden).map_err(|_: LayerError| Reject::InvalidBase64)?.span(),
+        false => super::layer::Span { start: literal.start + 1, end: literal.end - 1, ..literal },
     };
     Layer::base64(bump, span, Step::Data).map_err(|_: LayerError| Reject::InvalidBase64)
 }

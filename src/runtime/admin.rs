@@ -130,7 +130,11 @@ impl Health {
     fn check_poll(&self) -> Check {
         let age = self.poll_age();
         let reason = (age > self.poll_limit).then(|| {
-            format!("a worker did not poll for {} s (limit {} s); restart the process", age.as_secs(), self.poll_limit.as_secs())
+            format!(
+                "a worker did not poll for {} s (limit {} s); restart the process",
+                age.as_secs(),
+                self.poll_limit.as_secs()
+            )
         });
         check("poll", reason)
     }
@@ -255,7 +259,9 @@ pub fn router(admin: Arc<Admin>) -> Router {
         .route("/readyz", get(readyz))
         .route("/version", get(version))
         .fallback(|| async { problem(StatusCode::NOT_FOUND, "no such page; see /") })
-        .method_not_allowed_fallback(|| async { problem(StatusCode::METHOD_NOT_ALLOWED, "this listener only answers GET") })
+        .method_not_allowed_fallback(|| async {
+            problem(StatusCode::METHOD_NOT_ALLOWED, "this listener only answers GET")
+        })
         .with_state(admin)
 }
 
@@ -367,7 +373,9 @@ fn html(admin: &Admin) -> String {
             let _ = write!(out, "<tr><td>{}<td class=n>{}", escaped(series), escaped(value));
         }
     }
-    out.push_str("</table><p><a href=/metrics>/metrics</a> <a href='/readyz?verbose'>/readyz</a> <a href=/version>/version</a>");
+    out.push_str(
+        "</table><p><a href=/metrics>/metrics</a> <a href='/readyz?verbose'>/readyz</a> <a href=/version>/version</a>",
+    );
     out
 }
 

@@ -277,105 +277,52 @@ impl Default for Worker {
 
 impl Default for Http {
     fn default() -> Self {
-        Self {
-            listen: "0.0.0.0:9464".into(),
-        }
+        Self { listen: "0.0.0.0:9464".into() }
     }
 }
 
 impl Default for Log {
     fn default() -> Self {
-        Self {
-            format: LogFormat::default(),
-            level: "info".into(),
-        }
+        Self { format: LogFormat::default(), level: "info".into() }
     }
 }
 
 /// librdkafka properties that are not for the operator, and why. A name that ends in `*` is a prefix.
 pub const DENIED_PROPERTIES: &[(&str, &str)] = &[
-    (
-        "enable.auto.commit",
-        "offsets are committed in the transaction",
-    ),
-    (
-        "enable.auto.offset.store",
-        "offsets are committed in the transaction",
-    ),
-    (
-        "isolation.level",
-        "inputs and state are read with read_committed",
-    ),
-    (
-        "transactional.id",
-        "it is <group>-<instance>-<worker>; set kafka.instance",
-    ),
+    ("enable.auto.commit", "offsets are committed in the transaction"),
+    ("enable.auto.offset.store", "offsets are committed in the transaction"),
+    ("isolation.level", "inputs and state are read with read_committed"),
+    ("transactional.id", "it is <group>-<instance>-<worker>; set kafka.instance"),
     ("enable.idempotence", "transactions need it"),
     ("acks", "transactions need all"),
     ("request.required.acks", "transactions need all"),
     ("max.in.flight*", "order within a partition depends on it"),
     ("group.id", "set kafka.group"),
-    (
-        "group.instance.id",
-        "set kafka.instance and kafka.static_membership",
-    ),
-    (
-        "group.protocol",
-        "the rebalance of the classic protocol is what was verified",
-    ),
-    (
-        "partition.assignment.strategy",
-        "cooperative-sticky is what was verified",
-    ),
+    ("group.instance.id", "set kafka.instance and kafka.static_membership"),
+    ("group.protocol", "the rebalance of the classic protocol is what was verified"),
+    ("partition.assignment.strategy", "cooperative-sticky is what was verified"),
     ("auto.offset.reset", "set kafka.start"),
-    (
-        "allow.auto.create.topics",
-        "a mistyped topic must be an error; use `sluicegate topics apply`",
-    ),
-    (
-        "enable.partition.eof",
-        "restore and idleness are told by it",
-    ),
+    ("allow.auto.create.topics", "a mistyped topic must be an error; use `sluicegate topics apply`"),
+    ("enable.partition.eof", "restore and idleness are told by it"),
     ("message.max.bytes", "it follows from engine.limits"),
     ("message.timeout.ms", "it follows from the transaction"),
     ("delivery.timeout.ms", "it follows from the transaction"),
     ("session.timeout.ms", "set kafka.session_timeout"),
     ("transaction.timeout.ms", "set worker.transaction_timeout"),
-    (
-        "socket.timeout.ms",
-        "deadlines of transactional calls depend on it",
-    ),
-    (
-        "enable.gapless.guarantee",
-        "the worker decides what a lost record means",
-    ),
+    ("socket.timeout.ms", "deadlines of transactional calls depend on it"),
+    ("enable.gapless.guarantee", "the worker decides what a lost record means"),
     ("partitioner", "outputs go to the input's partition number"),
     ("bootstrap.servers", "set kafka.bootstrap_servers"),
     ("metadata.broker.list", "set kafka.bootstrap_servers"),
     ("security.protocol", "set kafka.security_protocol"),
     ("sasl.mechanism*", "set kafka.sasl.mechanism"),
     ("sasl.username", "set kafka.sasl.username"),
-    (
-        "sasl.password",
-        "secrets come from files: set kafka.sasl.password_file",
-    ),
+    ("sasl.password", "secrets come from files: set kafka.sasl.password_file"),
     ("ssl.ca.location", "set kafka.ca_file"),
-    (
-        "ssl.key.password",
-        "secrets come from files: use a key file without a password, mounted read-only",
-    ),
-    (
-        "ssl.key.pem",
-        "secrets come from files: set ssl.key.location",
-    ),
-    (
-        "ssl.keystore.password",
-        "secrets come from files: use ssl.key.location",
-    ),
-    (
-        "sasl.oauthbearer.client.secret",
-        "secrets come from files; OAUTHBEARER is not in this version",
-    ),
+    ("ssl.key.password", "secrets come from files: use a key file without a password, mounted read-only"),
+    ("ssl.key.pem", "secrets come from files: set ssl.key.location"),
+    ("ssl.keystore.password", "secrets come from files: use ssl.key.location"),
+    ("sasl.oauthbearer.client.secret", "secrets come from files; OAUTHBEARER is not in this version"),
 ];
 
 /// What a command needs of the configuration.
@@ -393,22 +340,11 @@ pub enum Need {
 ///
 /// # Errors
 /// Every problem of the file and the environment, in order of path.
-pub fn load(
-    file: Option<&Path>,
-    env: HashMap<String, String>,
-    need: Need,
-) -> Result<Config, Vec<Problem>> {
+pub fn load(file: Option<&Path>, env: HashMap<String, String>, need: Need) -> Result<Config, Vec<Problem>> {
     let text = match file {
         None => String::new(),
         Some(path) => std::fs::read_to_string(path).map_err(|e| {
-            vec![problem(
-                "--config",
-                format!(
-                    "{}: {}; give the path of a YAML file",
-                    path.display(),
-                    reason(&e)
-                ),
-            )]
+            vec![problem("--config", format!("{}: {}; give the path of a YAML file", path.display(), reason(&e)))]
         })?,
     };
     from_text(&text, env, need)
@@ -418,17 +354,12 @@ pub fn load(
 ///
 /// # Errors
 /// Every problem, in order of path.
-pub fn from_text(
-    text: &str,
-    env: HashMap<String, String>,
-    need: Need,
-) -> Result<Config, Vec<Problem>> {
+pub fn from_text(text: &str, env: HashMap<String, String>, need: Need) -> Result<Config, Vec<Problem>> {
     let tree = merged(text, env)?;
     let mut leaves = Vec::new();
     flatten(&tree, &mut Vec::new(), &mut leaves);
     let mut problems = BTreeMap::new();
-    let defaults = serde_json::to_value(Config::default())
-        .map_err(|e| vec![problem("defaults", e.to_string())])?;
+    let defaults = serde_json::to_value(Config::default()).map_err(|e| vec![problem("defaults", e.to_string())])?;
     let mut sum = defaults.clone();
     for (path, leaf, from_env) in leaves {
         match fitting(&defaults, &path, &leaf, from_env) {
@@ -439,18 +370,14 @@ pub fn from_text(
             }
         }
     }
-    let config: Config =
-        serde_json::from_value(sum).map_err(|e| vec![problem("configuration", e.to_string())])?;
+    let config: Config = serde_json::from_value(sum).map_err(|e| vec![problem("configuration", e.to_string())])?;
     for p in config.check(need) {
         problems.entry(p.path).or_insert(p.problem);
     }
     if problems.is_empty() {
         return Ok(config);
     }
-    Err(problems
-        .into_iter()
-        .map(|(path, problem)| Problem { path, problem })
-        .collect())
+    Err(problems.into_iter().map(|(path, problem)| Problem { path, problem }).collect())
 }
 
 impl Config {
@@ -460,15 +387,10 @@ impl Config {
         self.check_kafka(need, &mut p);
         self.check_worker(&mut p);
         self.check_limits(&mut p);
-        if !self.http.listen.is_empty()
-            && self.http.listen.parse::<std::net::SocketAddr>().is_err()
-        {
+        if !self.http.listen.is_empty() && self.http.listen.parse::<std::net::SocketAddr>().is_err() {
             p.push(problem(
                 "http.listen",
-                format!(
-                    "{:?}: must be address:port, such as 0.0.0.0:9464, or empty",
-                    self.http.listen
-                ),
+                format!("{:?}: must be address:port, such as 0.0.0.0:9464, or empty", self.http.listen),
             ));
         }
         if tracing_subscriber::EnvFilter::try_new(&self.log.level).is_err() {
@@ -481,18 +403,13 @@ impl Config {
             ));
         }
         if self.fleets.len() > 32 {
-            p.push(problem(
-                "fleets",
-                format!("{} names: at most 32 become labels", self.fleets.len()),
-            ));
+            p.push(problem("fleets", format!("{} names: at most 32 become labels", self.fleets.len())));
         }
         for name in self.fleets.keys() {
             if !plain_name(name, 128) {
                 p.push(problem(
                     "fleets",
-                    format!(
-                        "{name:?}: must be at most 128 letters, digits, dots, underscores, hyphens"
-                    ),
+                    format!("{name:?}: must be at most 128 letters, digits, dots, underscores, hyphens"),
                 ));
             }
         }
@@ -502,16 +419,10 @@ impl Config {
     fn check_kafka(&self, need: Need, p: &mut Vec<Problem>) {
         let k = &self.kafka;
         if need != Need::Engine && k.bootstrap_servers.trim().is_empty() {
-            p.push(problem(
-                "kafka.bootstrap_servers",
-                "missing: set it to host:port of one or more brokers",
-            ));
+            p.push(problem("kafka.bootstrap_servers", "missing: set it to host:port of one or more brokers"));
         }
         if need != Need::Engine && k.inputs.is_empty() {
-            p.push(problem(
-                "kafka.inputs",
-                "missing: list the topics that agents publish to",
-            ));
+            p.push(problem("kafka.inputs", "missing: list the topics that agents publish to"));
         }
         if need == Need::Run && self.engine.fingerprint_key_file.is_none() {
             p.push(problem(
@@ -528,29 +439,26 @@ impl Config {
         let inputs = k.inputs.iter().map(|t| ("kafka.inputs", t));
         for (path, topic) in inputs.chain(outputs) {
             if !plain_name(topic, 230) {
-                p.push(problem(path, format!("{topic:?}: a topic is at most 230 letters, digits, dots, underscores, hyphens")));
-            }
-            if !seen.insert(topic) {
                 p.push(problem(
                     path,
-                    format!("{topic:?}: named twice; inputs and outputs are different topics"),
+                    format!("{topic:?}: a topic is at most 230 letters, digits, dots, underscores, hyphens"),
                 ));
+            }
+            if !seen.insert(topic) {
+                p.push(problem(path, format!("{topic:?}: named twice; inputs and outputs are different topics")));
             }
         }
         if k.group.is_empty() || k.group.len() > 128 {
-            p.push(problem(
-                "kafka.group",
-                format!("{:?}: must have 1 to 128 bytes", k.group),
-            ));
+            p.push(problem("kafka.group", format!("{:?}: must have 1 to 128 bytes", k.group)));
         }
         if k.startup_timeout.0 < Duration::from_secs(1) {
-            p.push(problem(
-                "kafka.startup_timeout",
-                format!("{}: must be at least 1s", k.startup_timeout),
-            ));
+            p.push(problem("kafka.startup_timeout", format!("{}: must be at least 1s", k.startup_timeout)));
         }
         if k.static_membership && k.instance.is_none() {
-            p.push(problem("kafka.instance", "missing: static_membership needs a name that survives a restart, such as a StatefulSet's pod name"));
+            p.push(problem(
+                "kafka.instance",
+                "missing: static_membership needs a name that survives a restart, such as a StatefulSet's pod name",
+            ));
         }
         for (name, what) in [
             ("mechanism", k.sasl.mechanism.is_some()),
@@ -560,14 +468,17 @@ impl Config {
             if k.security_protocol.sasl() && !what {
                 p.push(problem(
                     &format!("kafka.sasl.{name}"),
-                    format!(
-                        "missing: security_protocol {} needs it",
-                        k.security_protocol.name()
-                    ),
+                    format!("missing: security_protocol {} needs it", k.security_protocol.name()),
                 ));
             }
             if !k.security_protocol.sasl() && what {
-                p.push(problem(&format!("kafka.sasl.{name}"), format!("unused: security_protocol {} does not authenticate; set sasl_ssl or sasl_plaintext", k.security_protocol.name())));
+                p.push(problem(
+                    &format!("kafka.sasl.{name}"),
+                    format!(
+                        "unused: security_protocol {} does not authenticate; set sasl_ssl or sasl_plaintext",
+                        k.security_protocol.name()
+                    ),
+                ));
             }
         }
         if k.ca_file.is_some() && !k.security_protocol.tls() {
@@ -581,16 +492,10 @@ impl Config {
         }
         for name in k.properties.keys() {
             if let Some(why) = denied(name) {
-                p.push(problem(
-                    &format!("kafka.properties.{name}"),
-                    format!("not allowed: {why}"),
-                ));
+                p.push(problem(&format!("kafka.properties.{name}"), format!("not allowed: {why}")));
             }
         }
-        for (path, file) in [
-            ("kafka.sasl.password_file", &k.sasl.password_file),
-            ("kafka.ca_file", &k.ca_file),
-        ] {
+        for (path, file) in [("kafka.sasl.password_file", &k.sasl.password_file), ("kafka.ca_file", &k.ca_file)] {
             if let Some(file) = file
                 && let Err(e) = std::fs::read(file)
             {
@@ -605,24 +510,15 @@ impl Config {
     fn check_worker(&self, p: &mut Vec<Problem>) {
         let w = &self.worker;
         if !(1..=64).contains(&w.count) {
-            p.push(problem(
-                "worker.count",
-                format!("{}: must be 1 to 64", w.count),
-            ));
+            p.push(problem("worker.count", format!("{}: must be 1 to 64", w.count)));
         }
         if w.commit_interval.0.is_zero() || w.commit_interval.0 > Duration::from_secs(10) {
-            p.push(problem(
-                "worker.commit_interval",
-                format!("{}: must be 1ms to 10s", w.commit_interval),
-            ));
+            p.push(problem("worker.commit_interval", format!("{}: must be 1ms to 10s", w.commit_interval)));
         }
         if w.commit_min > w.commit_interval {
             p.push(problem(
                 "worker.commit_min",
-                format!(
-                    "{}: must not exceed worker.commit_interval ({})",
-                    w.commit_min, w.commit_interval
-                ),
+                format!("{}: must not exceed worker.commit_interval ({})", w.commit_min, w.commit_interval),
             ));
         }
         let (low, high) = (Duration::from_secs(1), Duration::from_secs(15 * 60));
@@ -636,11 +532,19 @@ impl Config {
         if session.0 < Duration::from_secs(6) || session.0 > Duration::from_secs(30 * 60) {
             p.push(problem(
                 "kafka.session_timeout",
-                format!("{session}: must be 6s to 30m, as the brokers' group.min and group.max.session.timeout.ms allow"),
+                format!(
+                    "{session}: must be 6s to 30m, as the brokers' group.min and group.max.session.timeout.ms allow"
+                ),
             ));
         }
         if w.drain_timeout > session {
-            p.push(problem("worker.drain_timeout", format!("{}: must not exceed kafka.session_timeout ({session}), or others take over what is being drained", w.drain_timeout)));
+            p.push(problem(
+                "worker.drain_timeout",
+                format!(
+                    "{}: must not exceed kafka.session_timeout ({session}), or others take over what is being drained",
+                    w.drain_timeout
+                ),
+            ));
         }
     }
 
@@ -651,67 +555,30 @@ impl Config {
             ("call_bytes", l.call_bytes, 1 << 10, 64 << 20),
             ("output_bytes", l.output_bytes, 64 << 10, 256 << 20),
             ("verdict_bytes", l.verdict_bytes, 4 << 10, 900_000),
-            (
-                "redacted_record_bytes",
-                l.redacted_record_bytes,
-                4 << 10,
-                64 << 20,
-            ),
-            (
-                "deadletter_record_bytes",
-                l.deadletter_record_bytes,
-                128 << 10,
-                64 << 20,
-            ),
-            (
-                "open_calls_per_response",
-                l.open_calls_per_response.into(),
-                1,
-                1 << 16,
-            ),
-            (
-                "open_calls_per_conversation",
-                l.open_calls_per_conversation.into(),
-                1,
-                1 << 16,
-            ),
+            ("redacted_record_bytes", l.redacted_record_bytes, 4 << 10, 64 << 20),
+            ("deadletter_record_bytes", l.deadletter_record_bytes, 128 << 10, 64 << 20),
+            ("open_calls_per_response", l.open_calls_per_response.into(), 1, 1 << 16),
+            ("open_calls_per_conversation", l.open_calls_per_conversation.into(), 1, 1 << 16),
             ("history", l.history.into(), 1, 1 << 16),
-            (
-                "conversation_bytes",
-                l.conversation_bytes,
-                64 << 10,
-                256 << 20,
-            ),
+            ("conversation_bytes", l.conversation_bytes, 64 << 10, 256 << 20),
             ("partition_bytes", l.partition_bytes, 1 << 20, 1 << 40),
             ("json_depth", l.json_depth.into(), 8, 512),
             ("json_nodes", l.json_nodes.into(), 1 << 10, 1 << 24),
         ];
         for (name, value, low, high) in ranges {
             if value < low || value > high {
-                p.push(problem(
-                    &format!("engine.limits.{name}"),
-                    format!("{value}: must be {low} to {high}"),
-                ));
+                p.push(problem(&format!("engine.limits.{name}"), format!("{value}: must be {low} to {high}")));
             }
         }
         if l.conversation_bytes > l.partition_bytes {
             p.push(problem(
                 "engine.limits.conversation_bytes",
-                format!(
-                    "{}: must not exceed partition_bytes ({})",
-                    l.conversation_bytes, l.partition_bytes
-                ),
+                format!("{}: must not exceed partition_bytes ({})", l.conversation_bytes, l.partition_bytes),
             ));
         }
-        for (name, value) in [
-            ("call_ttl_ms", l.call_ttl_ms),
-            ("conversation_ttl_ms", l.conversation_ttl_ms),
-        ] {
+        for (name, value) in [("call_ttl_ms", l.call_ttl_ms), ("conversation_ttl_ms", l.conversation_ttl_ms)] {
             if value < 1000 {
-                p.push(problem(
-                    &format!("engine.limits.{name}"),
-                    format!("{value}: must be at least 1000"),
-                ));
+                p.push(problem(&format!("engine.limits.{name}"), format!("{value}: must be at least 1000")));
             }
         }
     }
@@ -725,31 +592,20 @@ impl Config {
             return Ok([0; 32]);
         };
         let path = "engine.fingerprint_key_file";
-        let bytes = std::fs::read(file)
-            .map_err(|e| problem(path, format!("{}: {}", file.display(), reason(&e))))?;
+        let bytes = std::fs::read(file).map_err(|e| problem(path, format!("{}: {}", file.display(), reason(&e))))?;
         if let Ok(key) = <[u8; 32]>::try_from(bytes.as_slice()) {
             return Ok(key);
         }
         let text = bytes.trim_ascii();
-        let digits: Option<Vec<u8>> = text
-            .iter()
-            .map(|b| (*b as char).to_digit(16).and_then(|d| u8::try_from(d).ok()))
-            .collect();
-        let key: Option<[u8; 32]> = digits.filter(|d| d.len() == 64).and_then(|d| {
-            d.chunks_exact(2)
-                .map(|c| c[0] << 4 | c[1])
-                .collect::<Vec<u8>>()
-                .try_into()
-                .ok()
-        });
+        let digits: Option<Vec<u8>> =
+            text.iter().map(|b| (*b as char).to_digit(16).and_then(|d| u8::try_from(d).ok())).collect();
+        let key: Option<[u8; 32]> = digits
+            .filter(|d| d.len() == 64)
+            .and_then(|d| d.chunks_exact(2).map(|c| c[0] << 4 | c[1]).collect::<Vec<u8>>().try_into().ok());
         key.ok_or_else(|| {
             problem(
                 path,
-                format!(
-                    "{}: {} bytes: must hold 32 bytes or 64 hexadecimal digits",
-                    file.display(),
-                    bytes.len()
-                ),
+                format!("{}: {} bytes: must hold 32 bytes or 64 hexadecimal digits", file.display(), bytes.len()),
             )
         })
     }
@@ -762,12 +618,8 @@ impl Config {
         let Some(file) = &self.kafka.sasl.password_file else {
             return Ok(None);
         };
-        let text = std::fs::read_to_string(file).map_err(|e| {
-            problem(
-                "kafka.sasl.password_file",
-                format!("{}: {}", file.display(), reason(&e)),
-            )
-        })?;
+        let text = std::fs::read_to_string(file)
+            .map_err(|e| problem("kafka.sasl.password_file", format!("{}: {}", file.display(), reason(&e))))?;
         Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()))
     }
 
@@ -775,11 +627,7 @@ impl Config {
     ///
     /// # Errors
     /// The fingerprint key cannot be read.
-    pub fn engine_settings(
-        &self,
-        cluster: &str,
-        profile: Option<Profile>,
-    ) -> Result<Settings, Problem> {
+    pub fn engine_settings(&self, cluster: &str, profile: Option<Profile>) -> Result<Settings, Problem> {
         let mut policy = self.policy.clone();
         if let Some(profile) = profile {
             policy.profile = profile;
@@ -897,16 +745,10 @@ fn merged(text: &str, env: HashMap<String, String>) -> Result<Tree, Vec<Problem>
     let mut tree = Tree::Table(BTreeMap::new());
     let file = config::Config::builder()
         .add_source(config::File::from_str(text, FileFormat::Yaml))
-        .add_source(
-            Environment::with_prefix("SLUICEGATE")
-                .prefix_separator("__")
-                .separator("__")
-                .source(Some(env)),
-        )
+        .add_source(Environment::with_prefix("SLUICEGATE").prefix_separator("__").separator("__").source(Some(env)))
         .build()
         .map_err(|e| vec![problem("--config", format!("not YAML: {e}"))])?;
-    let table = config::Source::collect(&file)
-        .map_err(|e| vec![problem("--config", format!("not YAML: {e}"))])?;
+    let table = config::Source::collect(&file).map_err(|e| vec![problem("--config", format!("not YAML: {e}"))])?;
     for (key, value) in table {
         tree.insert(key, Tree::from(value));
     }
@@ -925,9 +767,7 @@ impl Tree {
     fn from(value: config::Value) -> Tree {
         let from_env = value.origin().is_some_and(|o| o.contains("environment"));
         match value.kind {
-            ValueKind::Table(table) => {
-                Tree::Table(table.into_iter().map(|(k, v)| (k, Tree::from(v))).collect())
-            }
+            ValueKind::Table(table) => Tree::Table(table.into_iter().map(|(k, v)| (k, Tree::from(v))).collect()),
             kind => Tree::Leaf(plain(kind), from_env),
         }
     }
@@ -949,20 +789,11 @@ impl Tree {
     fn renamed(&mut self) {
         let respell = |at: Option<&mut Tree>, spell: fn(&str) -> String| {
             if let Some(Tree::Table(table)) = at {
-                *table = std::mem::take(table)
-                    .into_iter()
-                    .map(|(k, v)| (spell(&k), v))
-                    .collect();
+                *table = std::mem::take(table).into_iter().map(|(k, v)| (spell(&k), v)).collect();
             }
         };
-        respell(
-            self.child("policy").and_then(|t| t.child("policies")),
-            str::to_uppercase,
-        );
-        respell(
-            self.child("kafka").and_then(|t| t.child("properties")),
-            |k| k.replace('_', "."),
-        );
+        respell(self.child("policy").and_then(|t| t.child("policies")), str::to_uppercase);
+        respell(self.child("kafka").and_then(|t| t.child("properties")), |k| k.replace('_', "."));
     }
 }
 
@@ -972,24 +803,12 @@ fn plain(kind: ValueKind) -> Value {
         ValueKind::Boolean(b) => b.into(),
         ValueKind::I64(n) => n.into(),
         ValueKind::U64(n) => n.into(),
-        ValueKind::I128(n) => {
-            i64::try_from(n).map_or_else(|_| n.to_string().into(), |n| Value::from(n))
-        }
-        ValueKind::U128(n) => {
-            u64::try_from(n).map_or_else(|_| n.to_string().into(), |n| Value::from(n))
-        }
+        ValueKind::I128(n) => i64::try_from(n).map_or_else(|_| n.to_string().into(), |n| Value::from(n)),
+        ValueKind::U128(n) => u64::try_from(n).map_or_else(|_| n.to_string().into(), |n| Value::from(n)),
         ValueKind::Float(f) => f.into(),
         ValueKind::String(s) => s.into(),
-        ValueKind::Table(t) => t
-            .into_iter()
-            .map(|(k, v)| (k, plain(v.kind)))
-            .collect::<Map<_, _>>()
-            .into(),
-        ValueKind::Array(a) => a
-            .into_iter()
-            .map(|v| plain(v.kind))
-            .collect::<Vec<_>>()
-            .into(),
+        ValueKind::Table(t) => t.into_iter().map(|(k, v)| (k, plain(v.kind))).collect::<Map<_, _>>().into(),
+        ValueKind::Array(a) => a.into_iter().map(|v| plain(v.kind)).collect::<Vec<_>>().into(),
     }
 }
 
@@ -1011,12 +830,7 @@ fn flatten(tree: &Tree, path: &mut Vec<String>, leaves: &mut Vec<(Vec<String>, V
 }
 
 /// The first spelling of a leaf that the structs take.
-fn fitting(
-    defaults: &Value,
-    path: &[String],
-    leaf: &Value,
-    from_env: bool,
-) -> Result<Value, String> {
+fn fitting(defaults: &Value, path: &[String], leaf: &Value, from_env: bool) -> Result<Value, String> {
     let mut spellings = vec![leaf.clone()];
     let property = path.len() == 3 && path[0] == "kafka" && path[1] == "properties";
     match leaf {
@@ -1028,12 +842,7 @@ fn fitting(
             if let Ok(value) = serde_json::from_str(text) {
                 spellings.push(value);
             }
-            let list: Vec<Value> = text
-                .split(',')
-                .map(str::trim)
-                .filter(|t| !t.is_empty())
-                .map(Value::from)
-                .collect();
+            let list: Vec<Value> = text.split(',').map(str::trim).filter(|t| !t.is_empty()).map(Value::from).collect();
             spellings.push(list.into());
         }
         _ => {}
@@ -1084,10 +893,7 @@ fn unfit(path: &[String], leaf: &Value, error: &str) -> (String, String) {
 }
 
 fn problem(path: &str, problem: impl Into<String>) -> Problem {
-    Problem {
-        path: path.into(),
-        problem: problem.into(),
-    }
+    Problem { path: path.into(), problem: problem.into() }
 }
 
 /// The operating system's words without the error number.
@@ -1102,9 +908,7 @@ fn reason(e: &std::io::Error) -> String {
 fn plain_name(text: &str, most: usize) -> bool {
     !text.is_empty()
         && text.len() <= most
-        && text
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
 }
 
 const TIME_UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
@@ -1112,37 +916,22 @@ const SIZE_UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB"
 
 /// A whole number and a unit.
 fn quantity(text: &str, units: &[(&str, u64)]) -> Option<u64> {
-    let split = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
+    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let unit = unit.trim();
-    let factor = if unit.is_empty() {
-        1
-    } else {
-        units.iter().find(|(name, _)| *name == unit)?.1
-    };
+    let factor = if unit.is_empty() { 1 } else { units.iter().find(|(name, _)| *name == unit)?.1 };
     number.parse::<u64>().ok()?.checked_mul(factor)
 }
 
 /// The largest unit that divides it.
 fn spelled(amount: u64, units: &[(&str, u64)]) -> String {
-    let unit = units
-        .iter()
-        .find(|(_, f)| amount >= *f && amount.is_multiple_of(*f))
-        .or(units.last());
-    unit.map_or_else(
-        || amount.to_string(),
-        |(name, f)| format!("{}{name}", amount / f),
-    )
+    let unit = units.iter().find(|(_, f)| amount >= *f && amount.is_multiple_of(*f)).or(units.last());
+    unit.map_or_else(|| amount.to_string(), |(name, f)| format!("{}{name}", amount / f))
 }
 
 impl std::fmt::Display for Time {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&spelled(
-            u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX),
-            &TIME_UNITS,
-        ))
+        f.write_str(&spelled(u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX), &TIME_UNITS))
     }
 }
 
@@ -1173,8 +962,7 @@ impl<'de> Deserialize<'de> for Time {
             Quantity::Number(n) => Some(n),
             Quantity::Text(text) => quantity(&text, &TIME_UNITS),
         };
-        ms.map(|ms| Time(Duration::from_millis(ms)))
-            .ok_or_else(|| serde::de::Error::custom(expected))
+        ms.map(|ms| Time(Duration::from_millis(ms))).ok_or_else(|| serde::de::Error::custom(expected))
     }
 }
 
@@ -1191,7 +979,6 @@ impl<'de> Deserialize<'de> for Size {
             Quantity::Number(n) => Some(n),
             Quantity::Text(text) => quantity(&text, &SIZE_UNITS),
         };
-        n.map(Size)
-            .ok_or_else(|| serde::de::Error::custom(expected))
+        n.map(Size).ok_or_else(|| serde::de::Error::custom(expected))
     }
 }

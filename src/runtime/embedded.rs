@@ -22,28 +22,16 @@ impl Embedded {
     }
 
     pub fn create_topic(&self, name: &str, partitions: i32) -> Result<(), EnvironmentError> {
-        self.0
-            .create_topic(name, partitions, 1)
-            .map_err(|e| error(&e))
+        self.0.create_topic(name, partitions, 1).map_err(|e| error(&e))
     }
 
     /// Makes every topic of `settings` and points it here, for one worker that keeps nothing.
-    pub fn prepare(
-        &self,
-        settings: &mut Settings,
-        partitions: i32,
-    ) -> Result<(), EnvironmentError> {
+    pub fn prepare(&self, settings: &mut Settings, partitions: i32) -> Result<(), EnvironmentError> {
         settings.bootstrap = self.bootstrap();
         settings.durable = false;
         settings.workers = 1;
         let states: Vec<String> = settings.inputs.iter().map(|i| state_topic(i)).collect();
-        for topic in settings
-            .inputs
-            .iter()
-            .chain(&states)
-            .map(String::as_str)
-            .chain(settings.outputs())
-        {
+        for topic in settings.inputs.iter().chain(&states).map(String::as_str).chain(settings.outputs()) {
             self.create_topic(topic, partitions)?;
         }
         Ok(())

@@ -16,11 +16,7 @@ impl EnvironmentError {
     pub const EXIT_CODE: u8 = 4;
 
     pub fn new(code: &'static str, what: impl Into<String>, repair: impl Into<String>) -> Self {
-        Self {
-            code,
-            what: what.into(),
-            repair: repair.into(),
-        }
+        Self { code, what: what.into(), repair: repair.into() }
     }
 }
 

@@ -21,81 +21,30 @@ use super::settings::Settings;
 
 /// Properties that would break a guarantee, with the reason.
 const DENIED: &[(&str, &str)] = &[
-    (
-        "enable.auto.commit",
-        "offsets are committed in the transaction of their outputs",
-    ),
-    (
-        "enable.auto.offset.store",
-        "offsets are committed in the transaction of their outputs",
-    ),
+    ("enable.auto.commit", "offsets are committed in the transaction of their outputs"),
+    ("enable.auto.offset.store", "offsets are committed in the transaction of their outputs"),
     ("isolation.level", "an aborted record would be judged"),
-    (
-        "transactional.id",
-        "it names the worker, and fences its predecessor",
-    ),
+    ("transactional.id", "it names the worker, and fences its predecessor"),
     ("enable.idempotence", "a retry could write a record twice"),
     ("acks", "an acknowledged record could be lost"),
-    (
-        "request.required.acks",
-        "an acknowledged record could be lost",
-    ),
+    ("request.required.acks", "an acknowledged record could be lost"),
     ("max.in.flight", "retries could change the order of records"),
-    (
-        "max.in.flight.requests.per.connection",
-        "retries could change the order of records",
-    ),
+    ("max.in.flight.requests.per.connection", "retries could change the order of records"),
     ("group.id", "set kafka.group"),
-    (
-        "group.instance.id",
-        "set kafka.static_membership and the instance name",
-    ),
-    (
-        "group.protocol",
-        "transactions are proved with the classic protocol only",
-    ),
-    (
-        "partition.assignment.strategy",
-        "rebalances are answered cooperatively",
-    ),
-    (
-        "auto.offset.reset",
-        "set start; a lost offset must not skip or repeat records",
-    ),
-    (
-        "allow.auto.create.topics",
-        "a topic made by accident has the wrong settings; use topics apply",
-    ),
-    (
-        "enable.partition.eof",
-        "the clock of idle conversations depends on it",
-    ),
+    ("group.instance.id", "set kafka.static_membership and the instance name"),
+    ("group.protocol", "transactions are proved with the classic protocol only"),
+    ("partition.assignment.strategy", "rebalances are answered cooperatively"),
+    ("auto.offset.reset", "set start; a lost offset must not skip or repeat records"),
+    ("allow.auto.create.topics", "a topic made by accident has the wrong settings; use topics apply"),
+    ("enable.partition.eof", "the clock of idle conversations depends on it"),
     ("message.max.bytes", "it follows from limits"),
-    (
-        "message.timeout.ms",
-        "it follows from the transaction timeout",
-    ),
-    (
-        "delivery.timeout.ms",
-        "it follows from the transaction timeout",
-    ),
+    ("message.timeout.ms", "it follows from the transaction timeout"),
+    ("delivery.timeout.ms", "it follows from the transaction timeout"),
     ("transaction.timeout.ms", "set kafka.transaction_timeout"),
-    (
-        "socket.timeout.ms",
-        "it follows from the transaction timeout",
-    ),
-    (
-        "enable.gapless.guarantee",
-        "it turns a lost record into a dead producer",
-    ),
-    (
-        "partitioner",
-        "outputs go to their input's partition number",
-    ),
-    (
-        "partitioner_cb",
-        "outputs go to their input's partition number",
-    ),
+    ("socket.timeout.ms", "it follows from the transaction timeout"),
+    ("enable.gapless.guarantee", "it turns a lost record into a dead producer"),
+    ("partitioner", "outputs go to their input's partition number"),
+    ("partitioner_cb", "outputs go to their input's partition number"),
 ];
 
 /// Every raw property that may not be set, as `key: reason`.
@@ -110,10 +59,7 @@ pub fn check_properties<'a>(keys: impl IntoIterator<Item = &'a str>) -> Vec<Stri
 pub fn client(settings: &Settings) -> ClientConfig {
     let mut config = ClientConfig::new();
     config.set("client.id", format!("sluicegate-{}", settings.instance));
-    config.set(
-        "topic.metadata.refresh.interval.ms",
-        millis(settings.metadata_refresh),
-    );
+    config.set("topic.metadata.refresh.interval.ms", millis(settings.metadata_refresh));
     config.set("socket.keepalive.enable", "true");
     config.set("reconnect.backoff.max.ms", "2000");
     for (key, value) in &settings.properties {
@@ -121,10 +67,7 @@ pub fn client(settings: &Settings) -> ClientConfig {
     }
     config.set("bootstrap.servers", &settings.bootstrap);
     config.set("allow.auto.create.topics", "false");
-    config.set(
-        "socket.timeout.ms",
-        millis(settings.transaction_timeout.min(Duration::from_secs(10))),
-    );
+    config.set("socket.timeout.ms", millis(settings.transaction_timeout.min(Duration::from_secs(10))));
     config
 }
 
@@ -137,10 +80,7 @@ pub fn reader(settings: &Settings) -> ClientConfig {
         ("fetch.queue.backoff.ms", "20".to_owned()),
         ("queued.max.messages.kbytes", queue.to_string()),
         ("fetch.max.bytes", (queue << 10).to_string()),
-        (
-            "receive.message.max.bytes",
-            ((queue << 10) + settings.sizes.output + (1 << 20)).to_string(),
-        ),
+        ("receive.message.max.bytes", ((queue << 10) + settings.sizes.output + (1 << 20)).to_string()),
         ("statistics.interval.ms", "5000".to_owned()),
     ];
     for (key, value) in defaults {
@@ -164,16 +104,10 @@ pub fn member(settings: &Settings, worker: u32) -> ClientConfig {
     config.set("partition.assignment.strategy", "cooperative-sticky");
     config.set("session.timeout.ms", millis(settings.session_timeout));
     if !settings.properties.contains_key("heartbeat.interval.ms") {
-        config.set(
-            "heartbeat.interval.ms",
-            millis((settings.session_timeout / 5).min(Duration::from_secs(3))),
-        );
+        config.set("heartbeat.interval.ms", millis((settings.session_timeout / 5).min(Duration::from_secs(3))));
     }
     if settings.static_membership {
-        config.set(
-            "group.instance.id",
-            format!("{}-{worker}", settings.instance),
-        );
+        config.set("group.instance.id", format!("{}-{worker}", settings.instance));
     }
     config
 }
@@ -194,19 +128,10 @@ pub fn producer(settings: &Settings, worker: u32) -> ClientConfig {
             config.set(key, value);
         }
     }
-    config.set(
-        "transactional.id",
-        format!("{}-{}-{worker}", settings.group, settings.instance),
-    );
-    config.set(
-        "transaction.timeout.ms",
-        millis(settings.transaction_timeout),
-    );
+    config.set("transactional.id", format!("{}-{}-{worker}", settings.group, settings.instance));
+    config.set("transaction.timeout.ms", millis(settings.transaction_timeout));
     config.set("message.timeout.ms", millis(settings.transaction_timeout));
-    config.set(
-        "message.max.bytes",
-        (settings.sizes.output + (64 << 10)).to_string(),
-    );
+    config.set("message.max.bytes", (settings.sizes.output + (64 << 10)).to_string());
     config
 }
 
@@ -230,10 +155,7 @@ pub(crate) fn is_transport(code: Code) -> bool {
 
 /// True for what ends a client for good: another took its name, or it broke its own invariants.
 pub(crate) fn is_fenced(code: Code) -> bool {
-    matches!(
-        code,
-        Code::Fenced | Code::ProducerFenced | Code::InvalidProducerEpoch
-    )
+    matches!(code, Code::Fenced | Code::ProducerFenced | Code::InvalidProducerEpoch)
 }
 
 /// True for what only an operator can repair.
@@ -267,10 +189,7 @@ pub(crate) fn is_generation(code: Code) -> bool {
 /// The client's log goes to ours: the facility and librdkafka's own text, which names brokers and topics only.
 pub(crate) fn log(level: RDKafkaLogLevel, facility: &str, text: &str) {
     match level {
-        RDKafkaLogLevel::Emerg
-        | RDKafkaLogLevel::Alert
-        | RDKafkaLogLevel::Critical
-        | RDKafkaLogLevel::Error => {
+        RDKafkaLogLevel::Emerg | RDKafkaLogLevel::Alert | RDKafkaLogLevel::Critical | RDKafkaLogLevel::Error => {
             tracing::warn!(event = "kafka.client", facility, text);
         }
         RDKafkaLogLevel::Warning => tracing::info!(event = "kafka.client", facility, text),

@@ -66,11 +66,7 @@ pub trait Source {
     /// Proof of membership in the group's generation, which a commit carries.
     type Membership;
 
-    fn poll(
-        &mut self,
-        wait: Duration,
-        on_record: &mut dyn FnMut(Record<'_>),
-    ) -> Result<Inbound, PortError>;
+    fn poll(&mut self, wait: Duration, on_record: &mut dyn FnMut(Record<'_>)) -> Result<Inbound, PortError>;
     /// Keeps the membership alive while nothing may be read; events wait for the next `poll`.
     fn serve(&mut self);
     /// Answers [`Inbound::Assign`].
@@ -144,15 +140,9 @@ impl Cause {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Generation(why)
-            | Self::Timeout(why)
-            | Self::Transport(why)
-            | Self::Other(why) => f.write_str(why),
+            Self::Generation(why) | Self::Timeout(why) | Self::Transport(why) | Self::Other(why) => f.write_str(why),
             Self::TooLarge { topic, bytes } => {
-                write!(
-                    f,
-                    "a record of {bytes} bytes is larger than the topic {topic} allows"
-                )
+                write!(f, "a record of {bytes} bytes is larger than the topic {topic} allows")
             }
         }
     }
@@ -209,11 +199,5 @@ pub trait Restore<S> {
     /// `ticket` comes back with the answer, so that an answer for an earlier assignment can be told.
     fn request(&mut self, at: PartitionId, ticket: u64);
     fn cancel(&mut self, at: PartitionId);
-    fn ready(
-        &mut self,
-    ) -> Option<(
-        PartitionId,
-        u64,
-        Result<Ready<S>, super::environment::EnvironmentError>,
-    )>;
+    fn ready(&mut self) -> Option<(PartitionId, u64, Result<Ready<S>, super::environment::EnvironmentError>)>;
 }

@@ -67,9 +67,7 @@ impl Reporter {
 }
 
 fn wall() -> i64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX))
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX))
 }
 
 impl Telemetry for Reporter {
@@ -81,7 +79,7 @@ impl Telemetry for Reporter {
         m.record_outcomes.inc([match outcome {
             Outcome::Judged => "judged",
             Outcome::Passed => "passed",
-            Outcome::Rejected => "rejected",
+            Outcome::Rejected(_) => "rejected",
         }]);
         m.stage_duration.observe(["step"], took.as_secs_f64());
     }

@@ -71,16 +71,8 @@ pub fn decide(committed: Option<i64>, last: Option<i64>, at_end: bool, waited: b
 type Answer<S> = (PartitionId, u64, Result<Ready<S>, EnvironmentError>);
 
 enum Ask<S> {
-    Restore {
-        at: PartitionId,
-        ticket: u64,
-        from: u32,
-        reply: Sender<Answer<S>>,
-    },
-    Cancel {
-        at: PartitionId,
-        from: u32,
-    },
+    Restore { at: PartitionId, ticket: u64, from: u32, reply: Sender<Answer<S>> },
+    Cancel { at: PartitionId, from: u32 },
 }
 
 /// The one restore consumer of a process, on its own thread.
@@ -100,17 +92,12 @@ pub struct Desk<S> {
 impl<J: Judge> Restorer<J> {
     pub fn start(settings: &Arc<Settings>, judge: &Arc<J>) -> Result<Self, EnvironmentError> {
         let mut config = reader(settings);
-        config.set(
-            "client.id",
-            format!("sluicegate-{}-restore", settings.instance),
-        );
+        config.set("client.id", format!("sluicegate-{}-restore", settings.instance));
         let queue = (settings.sizes.entry * 256).max(32 << 20);
         config.set("queued.max.messages.kbytes", (queue >> 10).to_string());
         // Look-ups share the connection with fetches, and would wait behind them at the end of a partition.
         config.set("fetch.wait.max.ms", "10");
-        let consumer: BaseConsumer<Quiet> = config
-            .create_with_context(Quiet)
-            .map_err(|e| client_error(&e))?;
+        let consumer: BaseConsumer<Quiet> = config.create_with_context(Quiet).map_err(|e| client_error(&e))?;
         let (asks, inbox) = channel();
         let desk = Work {
             consumer,
@@ -119,33 +106,17 @@ impl<J: Judge> Restorer<J> {
             inbox,
             open: BTreeMap::new(),
             states: settings.inputs.iter().map(|i| state_topic(i)).collect(),
-            keep_keys: settings.on_offset_reset == OnReset::ReplayFresh
-                || settings.on_loss == OnLoss::StartEmpty,
+            keep_keys: settings.on_offset_reset == OnReset::ReplayFresh || settings.on_loss == OnLoss::StartEmpty,
         };
-        let thread = std::thread::Builder::new()
-            .name("restore".into())
-            .spawn(move || desk.run())
-            .map_err(|e| {
-                EnvironmentError::new(
-                    "threads",
-                    format!("no thread could be started: {e}"),
-                    "check the process limits",
-                )
-            })?;
-        Ok(Self {
-            asks,
-            thread: Some(thread),
-        })
+        let thread = std::thread::Builder::new().name("restore".into()).spawn(move || desk.run()).map_err(|e| {
+            EnvironmentError::new("threads", format!("no thread could be started: {e}"), "check the process limits")
+        })?;
+        Ok(Self { asks, thread: Some(thread) })
     }
 
     pub fn desk(&self, worker: u32) -> Desk<J::State> {
         let (reply, answers) = channel();
-        Desk {
-            worker,
-            asks: self.asks.clone(),
-            reply,
-            answers,
-        }
+        Desk { worker, asks: self.asks.clone(), reply, answers }
     }
 
     /// Ends the thread; every desk must be gone before.
@@ -161,19 +132,11 @@ impl<J: Judge> Restorer<J> {
 impl<S> Restore<S> for Desk<S> {
     fn request(&mut self, at: PartitionId, ticket: u64) {
         // A restorer that is gone shows as an answer that never comes; the service ends it with the process.
-        let _ = self.asks.send(Ask::Restore {
-            at,
-            ticket,
-            from: self.worker,
-            reply: self.reply.clone(),
-        });
+        let _ = self.asks.send(Ask::Restore { at, ticket, from: self.worker, reply: self.reply.clone() });
     }
 
     fn cancel(&mut self, at: PartitionId) {
-        let _ = self.asks.send(Ask::Cancel {
-            at,
-            from: self.worker,
-        });
+        let _ = self.asks.send(Ask::Cancel { at, from: self.worker });
     }
 
     fn ready(&mut self) -> Option<Answer<S>> {
@@ -238,20 +201,11 @@ impl<J: Judge> Work<J> {
                     self.close(at);
                 }
             }
-            Ask::Restore {
-                at,
-                ticket,
-                from,
-                reply,
-            } => {
+            Ask::Restore { at, ticket, from, reply } => {
                 if self.open.contains_key(&at) {
                     self.close(at);
                 }
-                let input = self
-                    .settings
-                    .inputs
-                    .get(usize::from(at.topic))
-                    .map_or("", String::as_str);
+                let input = self.settings.inputs.get(usize::from(at.topic)).map_or("", String::as_str);
                 let open = Open {
                     ticket,
                     from,
@@ -275,12 +229,7 @@ impl<J: Judge> Work<J> {
         let open = self.open.remove(&at)?;
         if open.committed.is_some() {
             let mut list = TopicPartitionList::with_capacity(1);
-            list.add_partition(
-                self.states
-                    .get(usize::from(at.topic))
-                    .map_or("", String::as_str),
-                at.partition,
-            );
+            list.add_partition(self.states.get(usize::from(at.topic)).map_or("", String::as_str), at.partition);
             if let Err(error) = self.consumer.incremental_unassign(&list) {
                 tracing::warn!(event = "restore.unassign", partition = at.partition, error = %error);
             }
@@ -292,17 +241,9 @@ impl<J: Judge> Work<J> {
     /// what the changelog lacks then is only a marker on its way.
     fn fetch_offsets(&mut self) {
         // Two topics' partitions of one number are not read together, see `ended`.
-        let mut busy: BTreeSet<i32> = self
-            .open
-            .iter()
-            .filter(|(_, o)| o.committed.is_some())
-            .map(|(at, _)| at.partition)
-            .collect();
-        let waiting = self
-            .open
-            .iter()
-            .filter(|(_, o)| o.committed.is_none())
-            .map(|(at, _)| *at);
+        let mut busy: BTreeSet<i32> =
+            self.open.iter().filter(|(_, o)| o.committed.is_some()).map(|(at, _)| at.partition).collect();
+        let waiting = self.open.iter().filter(|(_, o)| o.committed.is_none()).map(|(at, _)| *at);
         let fresh: Vec<_> = waiting.filter(|at| busy.insert(at.partition)).collect();
         if fresh.is_empty() {
             return;
@@ -311,10 +252,7 @@ impl<J: Judge> Work<J> {
         for at in &fresh {
             list.add_partition(&self.settings.inputs[usize::from(at.topic)], at.partition);
         }
-        let answer = match self
-            .consumer
-            .committed_offsets(list, Duration::from_secs(5))
-        {
+        let answer = match self.consumer.committed_offsets(list, Duration::from_secs(5)) {
             Ok(answer) => answer,
             Err(error) => {
                 tracing::info!(event = "restore.offsets_wait", error = %error);
@@ -324,25 +262,15 @@ impl<J: Judge> Work<J> {
         };
         let mut read = TopicPartitionList::new();
         for element in answer.elements() {
-            let Some(topic) = self
-                .settings
-                .inputs
-                .iter()
-                .position(|i| i == element.topic())
-            else {
+            let Some(topic) = self.settings.inputs.iter().position(|i| i == element.topic()) else {
                 continue;
             };
-            let at = PartitionId {
-                topic: u16::try_from(topic).unwrap_or(0),
-                partition: element.partition(),
-            };
+            let at = PartitionId { topic: u16::try_from(topic).unwrap_or(0), partition: element.partition() };
             if element.error().is_err() {
                 continue;
             }
             if let Some(open) = self.open.get_mut(&at)
-                && read
-                    .add_partition_offset(&self.states[topic], at.partition, Offset::Beginning)
-                    .is_ok()
+                && read.add_partition_offset(&self.states[topic], at.partition, Offset::Beginning).is_ok()
             {
                 open.committed = Some(offset_of(element.offset()));
             }
@@ -366,10 +294,7 @@ impl<J: Judge> Work<J> {
                     let Some(topic) = self.states.iter().position(|s| s == record.topic()) else {
                         continue;
                     };
-                    let at = PartitionId {
-                        topic: u16::try_from(topic).unwrap_or(0),
-                        partition: record.partition(),
-                    };
+                    let at = PartitionId { topic: u16::try_from(topic).unwrap_or(0), partition: record.partition() };
                     let Some(open) = self.open.get_mut(&at) else {
                         continue;
                     };
@@ -406,12 +331,7 @@ impl<J: Judge> Work<J> {
             let waited = open.progress.elapsed() > patience && self.answers(at);
             let decision = match open.broken {
                 Some(_) => Decision::Use,
-                None => decide(
-                    committed,
-                    open.last.map(|p| p.next_offset),
-                    open.at_end,
-                    waited,
-                ),
+                None => decide(committed, open.last.map(|p| p.next_offset), open.at_end, waited),
             };
             if decision != Decision::Wait {
                 done.push((at, decision));
@@ -428,9 +348,7 @@ impl<J: Judge> Work<J> {
     /// A broker that does not answer now has not answered while we waited either.
     fn answers(&self, at: PartitionId) -> bool {
         let topic = &self.states[usize::from(at.topic)];
-        self.consumer
-            .fetch_watermarks(topic, at.partition, Duration::from_secs(1))
-            .is_ok()
+        self.consumer.fetch_watermarks(topic, at.partition, Duration::from_secs(1)).is_ok()
     }
 
     fn conclude(
@@ -442,11 +360,7 @@ impl<J: Judge> Work<J> {
         let input = self.settings.inputs[usize::from(at.topic)].as_str();
         let place = format!("{input} [{}]", at.partition);
         if let Some(why) = open.broken {
-            return Err(EnvironmentError::new(
-                "state_unreadable",
-                format!("the state of {place} cannot be read: {why}"),
-                "run the release that wrote it, or decide with state.on_loss: start_empty after deleting the state topic",
-            ));
+            return Err(unreadable(&place, &why));
         }
         let committed = open.committed.flatten();
         tracing::info!(
@@ -461,48 +375,27 @@ impl<J: Judge> Work<J> {
         let empty = |offset, first, keys: HashSet<Vec<u8>>| {
             let stale: BTreeSet<_> = keys.into_iter().collect();
             let state = self.judge.open(input, at.partition);
-            Ready {
-                state,
-                offset,
-                tick: 0,
-                first,
-                stale: stale.into_iter().collect(),
-            }
+            Ready { state, offset, tick: 0, first, stale: stale.into_iter().collect() }
         };
         match decision {
-            Decision::Use | Decision::Wait => Ok(Ready {
-                state: {
-                    let mut state = open.state;
-                    self.judge.restored(&mut state);
-                    state
-                },
-                offset: committed.unwrap_or(0),
-                tick: open.last.map_or(0, |p| p.tick),
-                first: false,
-                stale: Vec::new(),
-            }),
+            Decision::Use | Decision::Wait => {
+                let mut state = open.state;
+                self.judge.restored(&mut state).map_err(|why| unreadable(&place, &why))?;
+                let tick = open.last.map_or(0, |p| p.tick);
+                Ok(Ready { state, offset: committed.unwrap_or(0), tick, first: false, stale: Vec::new() })
+            }
             Decision::First => Ok(empty(self.beginning(input, at)?, true, open.keys)),
             Decision::Reset if self.settings.on_offset_reset == OnReset::ReplayFresh => {
                 let offset = match committed {
                     Some(offset) => offset,
                     None => self.beginning(input, at)?,
                 };
-                tracing::warn!(
-                    event = "state.replay_fresh",
-                    topic = input,
-                    partition = at.partition,
-                    offset
-                );
+                tracing::warn!(event = "state.replay_fresh", topic = input, partition = at.partition, offset);
                 Ok(empty(offset, true, open.keys))
             }
             Decision::Lost if self.settings.on_loss == OnLoss::StartEmpty => {
                 let offset = committed.unwrap_or(0);
-                tracing::warn!(
-                    event = "state.start_empty",
-                    topic = input,
-                    partition = at.partition,
-                    offset
-                );
+                tracing::warn!(event = "state.start_empty", topic = input, partition = at.partition, offset);
                 Ok(empty(offset, true, open.keys))
             }
             Decision::Reset => Err(EnvironmentError::new(
@@ -522,8 +415,7 @@ impl<J: Judge> Work<J> {
                     self.settings.group,
                     committed.unwrap_or(0),
                     state_topic(input),
-                    open.last
-                        .map_or("nothing".to_owned(), |p| p.next_offset.to_string()),
+                    open.last.map_or("nothing".to_owned(), |p| p.next_offset.to_string()),
                 ),
                 "restore the state topic, or set state.on_loss: start_empty to go on with partial conversations",
             )),
@@ -534,24 +426,14 @@ impl<J: Judge> Work<J> {
     fn beginning(&self, input: &str, at: PartitionId) -> Result<i64, EnvironmentError> {
         let until = Instant::now() + self.settings.startup_timeout;
         loop {
-            match self
-                .consumer
-                .fetch_watermarks(input, at.partition, Duration::from_secs(5))
-            {
+            match self.consumer.fetch_watermarks(input, at.partition, Duration::from_secs(5)) {
                 Ok((low, high)) => {
-                    return Ok(if self.settings.start == Start::Earliest {
-                        low
-                    } else {
-                        high
-                    });
+                    return Ok(if self.settings.start == Start::Earliest { low } else { high });
                 }
                 Err(error) if Instant::now() >= until => {
                     return Err(EnvironmentError::new(
                         "kafka_unreachable",
-                        format!(
-                            "the ends of {input} [{}] are unknown: {error}",
-                            at.partition
-                        ),
+                        format!("the ends of {input} [{}] are unknown: {error}", at.partition),
                         "check the broker and the Describe permission on the input topic",
                     ));
                 }
@@ -561,21 +443,21 @@ impl<J: Judge> Work<J> {
     }
 }
 
-fn apply<J: Judge>(
-    judge: &J,
-    keep: bool,
-    open: &mut Open<J::State>,
-    key: &[u8],
-    value: Option<&[u8]>,
-) {
+fn unreadable(place: &str, why: &str) -> EnvironmentError {
+    EnvironmentError::new(
+        "state_unreadable",
+        format!("the state of {place} cannot be read: {why}"),
+        "run the release that wrote it, or decide with state.on_loss: start_empty after deleting the state topic",
+    )
+}
+
+fn apply<J: Judge>(judge: &J, keep: bool, open: &mut Open<J::State>, key: &[u8], value: Option<&[u8]>) {
     open.entries += 1;
     if key == POSITION_KEY {
         match value.map(serde_json::from_slice::<Position>) {
             None => open.last = None,
             Some(Ok(position)) if position.format == FORMAT => open.last = Some(position),
-            Some(Ok(position)) => {
-                open.broken = Some(format!("position format {} is unknown", position.format))
-            }
+            Some(Ok(position)) => open.broken = Some(format!("position format {} is unknown", position.format)),
             Some(Err(_)) => open.broken = Some("a position entry is damaged".to_owned()),
         }
         return;
@@ -610,11 +492,7 @@ mod tests {
             ((Some(5), Some(3), false, true), Decision::Wait),
         ];
         for ((committed, last, at_end, waited), expected) in cases {
-            assert_eq!(
-                decide(committed, last, at_end, waited),
-                expected,
-                "{committed:?} {last:?} {at_end} {waited}"
-            );
+            assert_eq!(decide(committed, last, at_end, waited), expected, "{committed:?} {last:?} {at_end} {waited}");
         }
     }
 }

@@ -55,27 +55,19 @@ pub fn run_checked<J: Judge>(
         let source = KafkaSource::new(&settings, number)?;
         let ledger = KafkaLedger::new(&settings, number);
         let desk: Desk<J::State> = restorer.desk(number);
-        let ports = Ports {
-            source,
-            ledger,
-            clock: SystemClock::new(),
-            restore: desk,
-        };
-        let mut worker = Worker::new(number, &settings, &judge, &telemetry, &stop, ports);
+        let (settings, judge) = (Arc::clone(&settings), Arc::clone(&judge));
+        let (telemetry, stop) = (Arc::clone(&telemetry), Arc::clone(&stop));
         let report = report.clone();
-        let thread = std::thread::Builder::new()
-            .name(format!("worker-{number}"))
-            .spawn(move || {
-                let ended = worker.run();
-                drop(worker);
-                let _ = report.send(ended);
-            });
+        // Made on its own thread: a judge's buffers need not be able to move.
+        let thread = std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
+            let ports = Ports { source, ledger, clock: SystemClock::new(), restore: desk };
+            let mut worker = Worker::new(number, &settings, &judge, &telemetry, &stop, ports);
+            let ended = worker.run();
+            drop(worker);
+            let _ = report.send(ended);
+        });
         threads.push(thread.map_err(|e| {
-            EnvironmentError::new(
-                "threads",
-                format!("no thread could be started: {e}"),
-                "check the process limits",
-            )
+            EnvironmentError::new("threads", format!("no thread could be started: {e}"), "check the process limits")
         })?);
     }
     drop(report);
@@ -111,21 +103,10 @@ fn supervise(
                 }
             }
             Err(RecvTimeoutError::Timeout) => {
-                let patience = if stop.forced() {
-                    GRACE
-                } else {
-                    settings.drain_timeout + GRACE
-                };
+                let patience = if stop.forced() { GRACE } else { settings.drain_timeout + GRACE };
                 if stop.draining() && since.get_or_insert_with(Instant::now).elapsed() > patience {
                     tracing::error!(event = "service.stuck", workers = workers - back);
-                    return (
-                        if verdict == Ended::Drained {
-                            Ended::Forced
-                        } else {
-                            verdict
-                        },
-                        false,
-                    );
+                    return (if verdict == Ended::Drained { Ended::Forced } else { verdict }, false);
                 }
             }
             // A worker that panicked sends nothing.

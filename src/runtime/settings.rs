@@ -97,13 +97,7 @@ impl Settings {
             startup_timeout: Duration::from_secs(30),
             drain_timeout: Duration::from_secs(25),
             metadata_refresh: Duration::from_secs(30),
-            sizes: Sizes {
-                record: 8 << 20,
-                output: 16 << 20,
-                verdict: 64 << 10,
-                entry: 64 << 10,
-                batch: 32 << 20,
-            },
+            sizes: Sizes { record: 8 << 20, output: 16 << 20, verdict: 64 << 10, entry: 64 << 10, batch: 32 << 20 },
             durable: true,
             properties: BTreeMap::new(),
         }

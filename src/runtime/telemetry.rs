@@ -14,9 +14,7 @@ use crate::engine::verdict::Decision;
 use crate::engine::wire::EventType;
 use crate::runtime::config::{Log, LogFormat};
 use prometheus::core::Collector;
-use prometheus::{
-    GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, TextEncoder,
-};
+use prometheus::{GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, TextEncoder};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::{PoisonError, RwLock};
@@ -64,8 +62,7 @@ const fn open(name: &'static str, bound: usize) -> Label {
 
 /// OpenTelemetry's advice for messaging.
 const TIME: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0];
-const STEP_TIME: &[f64] =
-    &[1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.05, 0.1, 0.5, 1.0];
+const STEP_TIME: &[f64] = &[1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.05, 0.1, 0.5, 1.0];
 const BYTES: &[f64] = &[1024.0, 4096.0, 16384.0, 65536.0, 262_144.0, 1_048_576.0, 4_194_304.0, 16_777_216.0];
 const COUNTS: &[f64] = &[1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 5000.0, 10000.0];
 
@@ -439,7 +436,8 @@ pub fn reference() -> String {
     for m in METRICS {
         let labels: Vec<String> = m.labels.iter().map(|l| format!("`{}` ({})", l.name, l.bound)).collect();
         let labels = if labels.is_empty() { "none".to_owned() } else { labels.join(", ") };
-        let combinations: usize = m.labels.iter().map(|l| if l.values.is_empty() { l.bound + 1 } else { l.bound }).product();
+        let combinations: usize =
+            m.labels.iter().map(|l| if l.values.is_empty() { l.bound + 1 } else { l.bound }).product();
         let series = combinations * if m.kind == Kind::Histogram { m.buckets.len() + 3 } else { 1 };
         let kind = format!("{:?}", m.kind).to_lowercase();
         let _ = writeln!(out, "| `{}` | {kind} | {labels} | {series} | {} |", m.name, m.help);

@@ -24,8 +24,7 @@ use std::time::Duration;
 use super::environment::EnvironmentError;
 use super::judge::{Input, Judge, Out, Outcome, Remaining, TickSource};
 use super::port::{
-    Cause, Clock, Commit, Inbound, Ledger, PartitionId, PortError, Publish, Record, Restore,
-    Source, Target,
+    Cause, Clock, Commit, Inbound, Ledger, PartitionId, PortError, Publish, Record, Restore, Source, Target,
 };
 use super::restore::{FORMAT, POSITION_KEY, Position};
 pub use super::settings::Settings;
@@ -79,11 +78,7 @@ pub struct Stop(AtomicU8);
 impl Stop {
     /// The first call asks to finish the batch, the second to abort it.
     pub fn request(&self) {
-        let _ = self
-            .0
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| {
-                Some(n.saturating_add(1).min(2))
-            });
+        let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| Some(n.saturating_add(1).min(2)));
     }
     pub fn draining(&self) -> bool {
         self.0.load(Ordering::Acquire) > 0
@@ -242,19 +237,14 @@ where
         match inbound {
             Inbound::Record => {
                 let due = self.batch.since + self.settings.commit_interval;
-                if self.batch.open
-                    && (self.batch.bytes >= self.settings.sizes.batch
-                        || self.ports.clock.now() >= due)
-                {
+                if self.batch.open && (self.batch.bytes >= self.settings.sizes.batch || self.ports.clock.now() >= due) {
                     self.settle()?;
                 }
             }
             Inbound::Idle => {
                 let now = self.ports.clock.now();
                 let early = self.last_commit + self.settings.commit_min;
-                if self.batch.open
-                    && (now >= early || now >= self.batch.since + self.settings.commit_interval)
-                {
+                if self.batch.open && (now >= early || now >= self.batch.since + self.settings.commit_interval) {
                     self.settle()?;
                 } else if !self.batch.open {
                     self.ports.ledger.serve();
@@ -275,39 +265,19 @@ where
     /// Zero while more may be ready; else until the open batch may be committed, or a while.
     fn wait(&self) -> Duration {
         if !self.batch.open {
-            return if self
-                .phases
-                .values()
-                .any(|p| matches!(p, Phase::Restoring { .. }))
-            {
+            return if self.phases.values().any(|p| matches!(p, Phase::Restoring { .. })) {
                 Duration::from_millis(5)
             } else {
                 IDLE_WAIT
             };
         }
         let early = self.last_commit + self.settings.commit_min;
-        early
-            .min(self.batch.since + self.settings.commit_interval)
-            .saturating_sub(self.ports.clock.now())
+        early.min(self.batch.since + self.settings.commit_interval).saturating_sub(self.ports.clock.now())
     }
 
     fn poll(&mut self, wait: Duration) -> Result<Inbound, Ended> {
-        let Self {
-            ports,
-            phases,
-            batch,
-            out,
-            judge,
-            telemetry,
-            settings,
-            ..
-        } = self;
-        let Ports {
-            source,
-            ledger,
-            clock,
-            ..
-        } = ports;
+        let Self { ports, phases, batch, out, judge, telemetry, settings, .. } = self;
+        let Ports { source, ledger, clock, .. } = ports;
         let mut on_record = |record: Record<'_>| {
             let Some(Phase::Live(live)) = phases.get_mut(&record.at) else {
                 return;
@@ -321,10 +291,7 @@ where
             }
             touch(&**judge, live);
             let input = Input {
-                topic: settings
-                    .inputs
-                    .get(usize::from(record.at.topic))
-                    .map_or("", String::as_str),
+                topic: settings.inputs.get(usize::from(record.at.topic)).map_or("", String::as_str),
                 partition: record.at.partition,
                 offset: record.offset,
                 timestamp: record.timestamp,
@@ -342,8 +309,7 @@ where
                 batch.oldest = Some(batch.oldest.map_or(timestamp, |o| o.min(timestamp)));
             }
             batch.records += 1;
-            batch.bytes +=
-                record.value.map_or(0, <[u8]>::len) + record.key.map_or(0, <[u8]>::len) + 64;
+            batch.bytes += record.value.map_or(0, <[u8]>::len) + record.key.map_or(0, <[u8]>::len) + 64;
             if let Err(cause) = emit(ledger, batch, record.at, out) {
                 batch.failed = Some(cause);
             }
@@ -366,27 +332,14 @@ where
         }
         self.last_tick = at;
         let wall = self.ports.clock.wall();
-        let Self {
-            ports,
-            phases,
-            batch,
-            out,
-            judge,
-            telemetry,
-            settings,
-            ..
-        } = self;
+        let Self { ports, phases, batch, out, judge, telemetry, settings, .. } = self;
         for (&at, phase) in phases.iter_mut() {
             let Phase::Live(live) = phase else { continue };
             if let Some(end) = ports.source.end(at) {
                 telemetry.lag(at, (end - live.next).max(0));
             }
             // A backlog must not expire calls whose next chunks still wait in it.
-            let now = if live.at_end {
-                wall
-            } else {
-                wall.min(live.newest)
-            };
+            let now = if live.at_end { wall } else { wall.min(live.newest) };
             if now <= live.tick {
                 continue;
             }
@@ -394,15 +347,8 @@ where
             if fresh {
                 judge.begin(&mut live.state);
             }
-            let topic = settings
-                .inputs
-                .get(usize::from(at.topic))
-                .map_or("", String::as_str);
-            let source = TickSource {
-                topic,
-                partition: at.partition,
-                now,
-            };
+            let topic = settings.inputs.get(usize::from(at.topic)).map_or("", String::as_str);
+            let source = TickSource { topic, partition: at.partition, now };
             let more = judge.tick(&mut live.state, source, TICK_BUDGET, out);
             let mut wrote = !out.emissions.is_empty();
             if fresh && !wrote {
@@ -417,8 +363,8 @@ where
             }
             live.touched = true;
             telemetry.ticked(at, out);
-            let emitted = open(&mut ports.ledger, &ports.clock, batch)
-                .and_then(|()| emit(&mut ports.ledger, batch, at, out));
+            let emitted =
+                open(&mut ports.ledger, &ports.clock, batch).and_then(|()| emit(&mut ports.ledger, batch, at, out));
             if let Err(cause) = emitted {
                 batch.failed = Some(cause);
                 break;
@@ -438,10 +384,7 @@ where
         let commit = match written {
             Err(cause) => self.ports.ledger.abort(cause, limit),
             Ok(positions) => match self.ports.source.membership() {
-                Err(error) => self
-                    .ports
-                    .ledger
-                    .abort(Cause::Generation(error.to_string()), limit),
+                Err(error) => self.ports.ledger.abort(Cause::Generation(error.to_string()), limit),
                 Ok(who) => self.ports.ledger.commit(&positions, &who, limit),
             },
         };
@@ -454,13 +397,7 @@ where
 
     fn write_state(&mut self) -> Result<super::port::Positions, Cause> {
         let mut positions = super::port::Positions::new();
-        let Self {
-            ports,
-            phases,
-            judge,
-            settings,
-            ..
-        } = self;
+        let Self { ports, phases, judge, settings, .. } = self;
         for (&at, phase) in phases.iter() {
             let Phase::Live(live) = phase else { continue };
             if !live.touched {
@@ -491,11 +428,7 @@ where
                 }
             });
             result?;
-            let position = Position {
-                format: FORMAT,
-                next_offset: live.next,
-                tick: live.tick,
-            };
+            let position = Position { format: FORMAT, next_offset: live.next, tick: live.tick };
             let value = serde_json::to_vec(&position).map_err(|e| Cause::Other(e.to_string()))?;
             put(POSITION_KEY, Some(&value))?;
         }
@@ -509,11 +442,7 @@ fn open<L: Ledger, C: Clock>(ledger: &mut L, clock: &C, batch: &mut Batch) -> Re
         return Ok(());
     }
     ledger.begin()?;
-    *batch = Batch {
-        open: true,
-        since: clock.now(),
-        ..Batch::default()
-    };
+    *batch = Batch { open: true, since: clock.now(), ..Batch::default() };
     Ok(())
 }
 
@@ -525,12 +454,7 @@ fn touch<J: Judge>(judge: &J, live: &mut Live<J::State>) {
 }
 
 /// Publishes what a step or a tick emitted, to the input's partition number.
-fn emit<L: Ledger>(
-    ledger: &mut L,
-    batch: &mut Batch,
-    at: PartitionId,
-    out: &Out,
-) -> Result<(), Cause> {
+fn emit<L: Ledger>(ledger: &mut L, batch: &mut Batch, at: PartitionId, out: &Out) -> Result<(), Cause> {
     for emission in &out.emissions {
         batch.bytes += emission.size();
         ledger.publish(Publish {

@@ -1,12 +1,12 @@
 //! Conformance over recorded traffic: every call that the recordings state is assembled with equal
 //! arguments, and none that is not final is allowed.
 
+use crate::support::{Partition, body, engine, files, header, lines, shared, verdicts};
 use serde_json::Value;
 use sluicegate::engine::policy::Profile;
 use sluicegate::engine::{Emission, Outcome, To};
 use std::collections::BTreeMap;
 use std::path::Path;
-use crate::support::{Partition, body, engine, files, header, lines, shared, verdicts};
 
 const PROVIDERS: [&str; 2] = ["anthropic.messages", "openai.responses"];
 
@@ -135,11 +135,16 @@ fn compare(name: &str, expected: &Value, judged: &Judged, table: &mut Table) {
                     continue;
                 };
                 let (verdict_id, record) = left.remove(found);
-                let own: Vec<&Value> = verdicts.iter().filter(|v| v["verdict_id"].as_str() == Some(verdict_id)).collect();
+                let own: Vec<&Value> =
+                    verdicts.iter().filter(|v| v["verdict_id"].as_str() == Some(verdict_id)).collect();
                 let one = matches!(own[..], [v] if v["action"] == "allow" && v["checkpoint"] == "tool_call");
                 let twice = verdicts
                     .iter()
-                    .filter(|v| of_response(v) && v["subject"]["call_id"] == record["call_id"] && same_id(call, &record["call_id"]))
+                    .filter(|v| {
+                        of_response(v)
+                            && v["subject"]["call_id"] == record["call_id"]
+                            && same_id(call, &record["call_id"])
+                    })
                     .count();
                 let scrubbed = call["call_id"].as_str().is_none_or(|id| id.contains("_REDACTED"));
                 if !one || (twice != 1 && !scrubbed) {
@@ -150,9 +155,9 @@ fn compare(name: &str, expected: &Value, judged: &Judged, table: &mut Table) {
             } else {
                 table.not_final += 1;
                 let allowed = found.is_some()
-                    || verdicts.iter().any(|v| {
-                        of_response(v) && same_id(call, &v["subject"]["call_id"]) && v["action"] == "allow"
-                    });
+                    || verdicts
+                        .iter()
+                        .any(|v| of_response(v) && same_id(call, &v["subject"]["call_id"]) && v["action"] == "allow");
                 if allowed {
                     table.differences.push(format!("{place}: allowed though not final"));
                 }
@@ -210,6 +215,7 @@ fn every_block_of_recorded_traffic_is_argued() {
             (row.to_owned(), n.parse().unwrap_or_else(|_| panic!("no count in {line:?}")))
         })
         .collect();
-    let show = |rows: &BTreeMap<String, usize>| rows.iter().map(|(r, n)| format!("{n} {r}")).collect::<Vec<_>>().join("\n");
+    let show =
+        |rows: &BTreeMap<String, usize>| rows.iter().map(|(r, n)| format!("{n} {r}")).collect::<Vec<_>>().join("\n");
     assert!(blocks == argued, "blocked now:\n{}\n\nargued:\n{}", show(&blocks), show(&argued));
 }

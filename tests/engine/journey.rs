@@ -1,10 +1,10 @@
 //! Whole steps: records in, verdicts, copies and dead letters out, by the contract.
 
+use crate::support::{Partition, body, engine, header, settings, verdicts};
 use serde_json::{Value, json};
 use sluicegate::engine::policy::Profile;
 use sluicegate::engine::wire::Reject;
 use sluicegate::engine::{Emission, Engine, Limits, OnBlock, Out, Outcome, TickSource, To};
-use crate::support::{Partition, body, engine, header, settings, verdicts};
 
 const CHUNK: &str = "io.sluicegate.model.chunk.v1";
 const REQUEST: &str = "io.sluicegate.model.request.v1";
@@ -78,7 +78,10 @@ fn a_streamed_call_gives_one_verdict_and_one_record() {
     let verdict = calls[0];
     assert_eq!(verdict["verdict_id"], "local/check/0/8/tool_call/0");
     assert_eq!((&verdict["decision"], &verdict["action"]), (&json!("allow"), &json!("allow")));
-    assert_eq!(verdict["subject"], json!({"call_id": "toolu_1", "tool": "send_mail", "server": null, "executor": "client"}));
+    assert_eq!(
+        verdict["subject"],
+        json!({"call_id": "toolu_1", "tool": "send_mail", "server": null, "executor": "client"})
+    );
     assert_eq!(verdict["provider"], "anthropic.messages");
     assert_eq!((&verdict["conversation"], &verdict["response_id"]), (&json!("c-91"), &json!("r-1")));
     assert_eq!(verdict["source"]["offset"], 8);
@@ -146,7 +149,8 @@ fn schema_violations_are_named_by_pointer_and_keyword() {
     let verdicts = verdicts(&stream(&engine, &["{\"to\": 7}"], "tool_use"));
     let call = of(&verdicts, "tool_call")[0];
     assert_eq!(call["action"], "block");
-    let finding = call["findings"].as_array().and_then(|f| f.iter().find(|f| f["rule"] == "schema_mismatch")).expect("finding");
+    let finding =
+        call["findings"].as_array().and_then(|f| f.iter().find(|f| f["rule"] == "schema_mismatch")).expect("finding");
     assert_eq!(finding["at"], json!([{"in": "arguments", "pointer": "/to"}]));
     assert_eq!(finding["evidence"], json!({"kind": "schema", "keyword": "type"}));
 }
@@ -213,8 +217,14 @@ fn a_result_in_a_request_is_judged_once_and_redacted_wherever_it_appears() {
     };
     let mut request = request_with_tool();
     let long = big(100_000);
-    request["messages"].as_array_mut().expect("messages").extend(message("toolu_1", &long).as_array().cloned().unwrap_or_default());
-    request["messages"].as_array_mut().expect("messages").extend(message("toolu_2", "fine").as_array().cloned().unwrap_or_default());
+    request["messages"]
+        .as_array_mut()
+        .expect("messages")
+        .extend(message("toolu_1", &long).as_array().cloned().unwrap_or_default());
+    request["messages"]
+        .as_array_mut()
+        .expect("messages")
+        .extend(message("toolu_2", "fine").as_array().cloned().unwrap_or_default());
     let first = feed(&mut partition, "anthropic.messages", REQUEST, request.to_string().as_bytes());
     let v = verdicts(&first);
     let results: Vec<_> = of(&v, "tool_result").iter().map(|v| v["action"].clone()).collect();
@@ -310,7 +320,10 @@ fn what_cannot_be_read_is_a_dead_letter_with_its_reason() {
     assert!(matches!(partition.outcomes[0], Outcome::Rejected(Reject::NotAnEvent | Reject::InvalidJson)));
     assert_eq!(all.len(), 1);
     let letter = &all[0];
-    assert_eq!((letter.to, letter.key.as_deref(), letter.value.as_deref()), (To::DeadLetters, Some(&b"k"[..]), Some(&noise[..])));
+    assert_eq!(
+        (letter.to, letter.key.as_deref(), letter.value.as_deref()),
+        (To::DeadLetters, Some(&b"k"[..]), Some(&noise[..]))
+    );
     assert_eq!(header(letter, "x-team"), Some("blue"));
     assert_eq!(header(letter, "sluicegate_dlq_stage"), Some("decode"));
     assert_eq!(header(letter, "sluicegate_dlq_offset"), Some("0"));
@@ -318,7 +331,12 @@ fn what_cannot_be_read_is_a_dead_letter_with_its_reason() {
     head.retain(|(name, _)| *name != "ce_id");
     let all = partition.feed_record(Some(b"k"), &head, Some(b"{}"));
     assert_eq!(header(&all[0], "sluicegate_dlq_reason"), Some("missing_attribute"));
-    let head = [("ce_specversion", Some(&b"1.0"[..])), ("ce_id", Some(b"1")), ("ce_source", Some(b"s")), ("ce_type", Some(b"com.example.other"))];
+    let head = [
+        ("ce_specversion", Some(&b"1.0"[..])),
+        ("ce_id", Some(b"1")),
+        ("ce_source", Some(b"s")),
+        ("ce_type", Some(b"com.example.other")),
+    ];
     assert!(partition.feed_record(Some(b"k"), &head, Some(b"whatever")).is_empty());
     assert_eq!(partition.outcomes.last(), Some(&Outcome::Passed));
 }
@@ -380,7 +398,12 @@ fn structured_and_bare_records_keep_their_mode() {
     let text = String::from_utf8(copy.value.clone().unwrap_or_default()).expect("utf-8");
     let id = v[0]["verdict_id"].as_str().expect("id");
     assert!(text.starts_with(&format!(r#"{{"sgaction":"redact","sgverdictid":"{id}", "specversion""#)), "{text}");
-    assert!(text.contains(&format!(r#""id" : "{id}""#)) && text.contains("é\\u00e9") && text.ends_with(r#""extension":1e0}"#), "{text}");
+    assert!(
+        text.contains(&format!(r#""id" : "{id}""#))
+            && text.contains("é\\u00e9")
+            && text.ends_with(r#""extension":1e0}"#),
+        "{text}"
+    );
     let bare = json!({"call_id": "t", "outcome": "ok", "content": "plain"}).to_string();
     let all = partition.feed_record(Some(b"c"), &[], Some(bare.as_bytes()));
     let copy = all.iter().find(|e| e.to == To::Redacted).expect("a copy of a bare record");

@@ -4,22 +4,15 @@
 mod differential;
 
 use bumpalo::Bump;
-use sluicegate::engine::json::{
-    JsonError, JsonErrorKind, JsonLimits, Kind, parse, parse_prefix, path_at,
-};
+use sluicegate::engine::json::{JsonError, JsonErrorKind, JsonLimits, Kind, parse, parse_prefix, path_at};
 use sluicegate::engine::layer::{Layer, Step};
 
-const LIMITS: JsonLimits = JsonLimits {
-    depth: 128,
-    nodes: 1 << 20,
-};
+const LIMITS: JsonLimits = JsonLimits { depth: 128, nodes: 1 << 20 };
 
 fn check(input: &[u8], expected: Result<Kind, (u32, JsonErrorKind)>) {
     let bump = Bump::new();
     let layer = Layer::record(&bump, bump.alloc_slice_copy(input));
-    let found = parse(&bump, layer, LIMITS)
-        .map(|value| value.kind())
-        .map_err(|JsonError { at, kind }| (at, kind));
+    let found = parse(&bump, layer, LIMITS).map(|value| value.kind()).map_err(|JsonError { at, kind }| (at, kind));
     assert_eq!(found, expected, "{:?}", String::from_utf8_lossy(input));
 }
 
@@ -60,11 +53,7 @@ fn offences_by_place_and_kind() {
         (b"'a'", 0, Syntax),
         (b"NaN", 0, Syntax),
         (b"\"a\nb\"", 2, Syntax),
-        (
-            b"\"0123456789abcdef0123456789abcdef0123456789abcdef\x1f\"",
-            49,
-            Syntax,
-        ),
+        (b"\"0123456789abcdef0123456789abcdef0123456789abcdef\x1f\"", 49, Syntax),
         (b"\"\\x\"", 2, Syntax),
         (b"\"\\u12g4\"", 5, Syntax),
         (b"\xEF\xBB\xBF{}", 0, Syntax),
@@ -116,10 +105,7 @@ fn divergences_from_serde_json() {
         let accepted = serde_json::from_str::<serde_json::Value>(input).is_ok();
         assert_eq!(accepted, serde_accepts, "{input}");
         let bump = Bump::new();
-        assert!(
-            parse(&bump, Layer::record(&bump, input.as_bytes()), LIMITS).is_ok(),
-            "{input}"
-        );
+        assert!(parse(&bump, Layer::record(&bump, input.as_bytes()), LIMITS).is_ok(), "{input}");
     }
     check(deep(129).as_bytes(), Err((128, JsonErrorKind::TooDeep)));
 }
@@ -130,20 +116,11 @@ fn bombs_end_in_an_error_not_an_overflow() {
     let objects = "{\"a\":".repeat(100_000);
     check(opens.as_bytes(), Err((128, JsonErrorKind::TooDeep)));
     check(objects.as_bytes(), Err((128 * 5, JsonErrorKind::TooDeep)));
-    let deep = JsonLimits {
-        depth: u32::MAX,
-        nodes: 1 << 20,
-    };
+    let deep = JsonLimits { depth: u32::MAX, nodes: 1 << 20 };
     let bump = Bump::new();
     for text in [&opens, &objects] {
         let error = parse(&bump, Layer::record(&bump, text.as_bytes()), deep).unwrap_err();
-        assert_eq!(
-            error,
-            JsonError {
-                at: text.len() as u32,
-                kind: JsonErrorKind::Truncated
-            }
-        );
+        assert_eq!(error, JsonError { at: text.len() as u32, kind: JsonErrorKind::Truncated });
     }
     let balanced = opens.clone() + &"]".repeat(100_000);
     let root = parse(&bump, Layer::record(&bump, balanced.as_bytes()), deep).unwrap();
@@ -154,10 +131,7 @@ fn bombs_end_in_an_error_not_an_overflow() {
 
 #[test]
 fn nodes_are_limited() {
-    let limits = JsonLimits {
-        depth: 128,
-        nodes: 5,
-    };
+    let limits = JsonLimits { depth: 128, nodes: 5 };
     for (text, expected) in [
         ("[1,1,1,1]", None),
         ("[1,1,1,1,1]", Some(9)),
@@ -167,23 +141,13 @@ fn nodes_are_limited() {
     ] {
         let bump = Bump::new();
         let found = parse(&bump, Layer::record(&bump, text.as_bytes()), limits);
-        let error = expected.map(|at| JsonError {
-            at,
-            kind: JsonErrorKind::TooManyNodes,
-        });
+        let error = expected.map(|at| JsonError { at, kind: JsonErrorKind::TooManyNodes });
         assert_eq!(found.err(), error, "{text}");
     }
     let bump = Bump::new();
     let none = JsonLimits { depth: 0, nodes: 0 };
     assert!(parse(&bump, Layer::record(&bump, b"1"), none).is_err());
-    assert!(
-        parse(
-            &bump,
-            Layer::record(&bump, b"[]"),
-            JsonLimits { depth: 0, nodes: 9 }
-        )
-        .is_err()
-    );
+    assert!(parse(&bump, Layer::record(&bump, b"[]"), JsonLimits { depth: 0, nodes: 9 }).is_err());
 }
 
 #[test]
@@ -191,10 +155,7 @@ fn members_items_and_keys() {
     let text = r#"{"a":1,"b":{"x":[10,{},"s"],"a":7},"\u0061":2,"c":null,"'":"'"}"#;
     let bump = Bump::new();
     let root = parse(&bump, Layer::record(&bump, text.as_bytes()), LIMITS).unwrap();
-    let names: Vec<_> = root
-        .members()
-        .map(|(key, _)| key.str().unwrap().into_owned())
-        .collect();
+    let names: Vec<_> = root.members().map(|(key, _)| key.str().unwrap().into_owned()).collect();
     assert_eq!(names, ["a", "b", "a", "c", "'"]);
     assert_eq!(root.get("a").unwrap().u64(), Some(2), "the last one wins");
     assert!(root.get("c").unwrap().is_null());
@@ -213,10 +174,7 @@ fn members_items_and_keys() {
     assert!(root.key().is_none() && root.parent().is_none());
     assert_eq!(b.walk().filter(|(_, key)| *key).count(), 2);
     assert_eq!(x.root().raw(), text.as_bytes());
-    assert!(
-        !format!("{root:?} {:?}", root.layer()).contains('\''),
-        "Debug shows no text"
-    );
+    assert!(!format!("{root:?} {:?}", root.layer()).contains('\''), "Debug shows no text");
 }
 
 #[test]
@@ -235,13 +193,7 @@ fn values_that_stand_one_behind_the_other() {
         }
     };
     assert_eq!(raws, [&b"{\"a\":1}"[..], b"[2]", b"3"]);
-    assert_eq!(
-        error,
-        JsonError {
-            at: 15,
-            kind: JsonErrorKind::Utf8
-        }
-    );
+    assert_eq!(error, JsonError { at: 15, kind: JsonErrorKind::Utf8 });
     assert!(parse_prefix(&bump, layer, 99, LIMITS).is_err());
 }
 
@@ -252,23 +204,11 @@ fn surrogates_join_and_stay_apart() {
         (r#""\uD83D\uDE00""#, "😀".as_bytes(), false),
         (r#""\ud83d""#, b"\xED\xA0\xBD", true),
         (r#""\ude00\ud83d""#, b"\xED\xB8\x80\xED\xA0\xBD", true),
-        (
-            r#""\ud83d\ud83d\ude00""#,
-            b"\xED\xA0\xBD\xF0\x9F\x98\x80",
-            true,
-        ),
+        (r#""\ud83d\ud83d\ude00""#, b"\xED\xA0\xBD\xF0\x9F\x98\x80", true),
         (r#""\ud83dx\ude00""#, b"\xED\xA0\xBDx\xED\xB8\x80", true),
         (r#""\ud83d\\ude00""#, b"\xED\xA0\xBD\\ude00", true),
-        (
-            r#""퟿\ud7ff\ue000""#,
-            "\u{D7FF}\u{D7FF}\u{E000}".as_bytes(),
-            false,
-        ),
-        (
-            r#""\u0000\u00e9\u20ac\/\b\f\n\r\t\"\\""#,
-            "\0é€/\u{8}\u{c}\n\r\t\"\\".as_bytes(),
-            false,
-        ),
+        (r#""퟿\ud7ff\ue000""#, "\u{D7FF}\u{D7FF}\u{E000}".as_bytes(), false),
+        (r#""\u0000\u00e9\u20ac\/\b\f\n\r\t\"\\""#, "\0é€/\u{8}\u{c}\n\r\t\"\\".as_bytes(), false),
     ] {
         let bump = Bump::new();
         let value = parse(&bump, Layer::record(&bump, literal.as_bytes()), LIMITS).unwrap();
@@ -289,11 +229,7 @@ fn a_string_layer_may_hold_lone_surrogates() {
         (r#""{\"a\":\"\ud83d\\ude00\"}""#, "😀".as_bytes(), false),
         (r#""{\"a\":\"x\ud83d\\ude00\"}""#, "x😀".as_bytes(), false),
         (r#""{\"a\":\"\\ud83d\ude00y\"}""#, "😀y".as_bytes(), false),
-        (
-            r#""{\"a\":\"\\ud83d\ud83d\"}""#,
-            b"\xED\xA0\xBD\xED\xA0\xBD",
-            true,
-        ),
+        (r#""{\"a\":\"\\ud83d\ud83d\"}""#, b"\xED\xA0\xBD\xED\xA0\xBD", true),
     ] {
         let bump = Bump::new();
         let value = parse(&bump, Layer::record(&bump, outer.as_bytes()), LIMITS).unwrap();
@@ -308,11 +244,5 @@ fn a_string_layer_may_hold_lone_surrogates() {
     let outer = Layer::record(&bump, br#""[\ud83d]""#);
     let layer = Layer::json_string(&bump, outer.span(), Step::Json).unwrap();
     let error = parse(&bump, layer, LIMITS).unwrap_err();
-    assert_eq!(
-        error,
-        JsonError {
-            at: 1,
-            kind: JsonErrorKind::Syntax
-        }
-    );
+    assert_eq!(error, JsonError { at: 1, kind: JsonErrorKind::Syntax });
 }

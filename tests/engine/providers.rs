@@ -3,8 +3,8 @@
 //! A golden file holds attributes, data (one record a line, or one `raw` block) and the expected events in
 //! the compact form of [`describe`]. `UPDATE=1` rewrites the expectations.
 
-use bumpalo::Bump;
 use crate::describe::lines;
+use bumpalo::Bump;
 use sluicegate::engine::json::JsonLimits;
 use sluicegate::engine::provider::{Provider, detect_provider, translate};
 use sluicegate::engine::wire::{DecodeOptions, Decoded, decode};
@@ -14,17 +14,10 @@ use std::path::{Path, PathBuf};
 /// Decodes one binary record and translates it, as the engine does.
 fn run(attributes: &[(String, String)], data: &str) -> Vec<String> {
     let bump = Bump::new();
-    let fixed = [
-        ("ce_id", "1"),
-        ("ce_source", "/t"),
-        ("ce_specversion", "1.0"),
-    ];
+    let fixed = [("ce_id", "1"), ("ce_source", "/t"), ("ce_specversion", "1.0")];
     let given = attributes.iter().map(|(k, v)| (k.as_str(), v.as_str()));
-    let headers: Vec<(&str, Option<&[u8]>)> = fixed
-        .into_iter()
-        .chain(given)
-        .map(|(name, value)| (name, Some(value.as_bytes())))
-        .collect();
+    let headers: Vec<(&str, Option<&[u8]>)> =
+        fixed.into_iter().chain(given).map(|(name, value)| (name, Some(value.as_bytes()))).collect();
     let input = Input {
         topic: "t",
         partition: 0,
@@ -35,22 +28,14 @@ fn run(attributes: &[(String, String)], data: &str) -> Vec<String> {
         value: (!data.is_empty()).then_some(data.as_bytes()),
     };
     let limits = Limits::default();
-    let options = DecodeOptions {
-        limits: &limits,
-        lines: false,
-    };
+    let options = DecodeOptions { limits: &limits, lines: false };
     match decode(&bump, &input, options) {
         Decoded::Event(envelope) => {
             let provider = envelope
                 .provider
                 .or_else(|| detect_provider(&bump, &envelope, JsonLimits::default()))
                 .unwrap_or(Provider::Mcp);
-            lines(&translate(
-                &bump,
-                &envelope,
-                provider,
-                JsonLimits::default(),
-            ))
+            lines(&translate(&bump, &envelope, provider, JsonLimits::default()))
         }
         other => vec![format!("{other:?}")],
     }
@@ -95,14 +80,7 @@ impl Golden {
             .collect();
         let (data, expected) = rest.split_once("--- events\n").unwrap();
         let (mode, data) = data.split_once('\n').unwrap();
-        Golden {
-            attributes,
-            mode: mode.to_owned(),
-            data: data.to_owned(),
-            expected: expected.to_owned(),
-            path,
-            text,
-        }
+        Golden { attributes, mode: mode.to_owned(), data: data.to_owned(), expected: expected.to_owned(), path, text }
     }
     /// The data of each record.
     fn records(&self) -> Vec<&str> {
@@ -129,10 +107,7 @@ fn golden() {
     let update = std::env::var_os("UPDATE").is_some();
     let mut wrong = Vec::new();
     for golden in Golden::all() {
-        let lines = golden
-            .records()
-            .into_iter()
-            .flat_map(|data| golden.run(data));
+        let lines = golden.records().into_iter().flat_map(|data| golden.run(data));
         let found: String = lines.map(|line| format!("{line}\n")).collect();
         let (path, expected) = (golden.path.display(), &golden.expected);
         if update {
@@ -149,16 +124,9 @@ fn golden() {
 #[test]
 fn framing_changes_nothing() {
     let mut compared = 0;
-    let events = |lines: Vec<String>| -> Vec<String> {
-        lines
-            .into_iter()
-            .filter(|line| !line.starts_with('#'))
-            .collect()
-    };
-    for golden in Golden::all()
-        .iter()
-        .filter(|g| g.is_chunk() && g.mode == "lines")
-    {
+    let events =
+        |lines: Vec<String>| -> Vec<String> { lines.into_iter().filter(|line| !line.starts_with('#')).collect() };
+    for golden in Golden::all().iter().filter(|g| g.is_chunk() && g.mode == "lines") {
         let json = |data: &&str| serde_json::from_str::<serde_json::Value>(data).is_ok();
         let records: Vec<&str> = golden.records().into_iter().filter(json).collect();
         let single: Vec<String> = records.iter().flat_map(|data| golden.run(data)).collect();
@@ -166,31 +134,14 @@ fn framing_changes_nothing() {
         let nested = records.is_empty() || records.iter().any(|data| data.starts_with('['));
         if !nested {
             let array = format!("[{}]", records.join(" ,"));
-            assert_eq!(
-                events(golden.run(&array)),
-                single,
-                "{}",
-                golden.path.display()
-            );
+            assert_eq!(events(golden.run(&array)), single, "{}", golden.path.display());
         }
-        for (before, after) in [
-            ("data: ", "\n\n"),
-            (":c\r\nevent: e\r\ndata:", "\r\n\r\n"),
-            ("data: ", "\r\r"),
-        ] {
+        for (before, after) in [("data: ", "\n\n"), (":c\r\nevent: e\r\ndata:", "\r\n\r\n"), ("data: ", "\r\r")] {
             if nested {
                 continue;
             }
-            let stream: String = records
-                .iter()
-                .map(|data| format!("{before}{data}{after}"))
-                .collect();
-            assert_eq!(
-                events(golden.run(&stream)),
-                single,
-                "{}",
-                golden.path.display()
-            );
+            let stream: String = records.iter().map(|data| format!("{before}{data}{after}")).collect();
+            assert_eq!(events(golden.run(&stream)), single, "{}", golden.path.display());
             compared += 1;
         }
     }
@@ -207,27 +158,15 @@ fn broken_data_is_a_value() {
             for at in cuts {
                 let lines = golden.run(&data[..at]);
                 let object = data.starts_with('{') && golden.mode == "lines";
-                let told =
-                    |line: &String| line.starts_with("# undecodable") || line == "error failed";
+                let told = |line: &String| line.starts_with("# undecodable") || line == "error failed";
                 // Without a provider attribute nothing tells whose broken text it is.
-                let unread = ["unsupported_provider.txt", "detected.txt"]
-                    .iter()
-                    .any(|name| golden.path.ends_with(name));
-                assert!(
-                    !object || unread || lines.iter().any(told),
-                    "{}",
-                    &data[..at]
-                );
+                let unread =
+                    ["unsupported_provider.txt", "detected.txt"].iter().any(|name| golden.path.ends_with(name));
+                assert!(!object || unread || lines.iter().any(told), "{}", &data[..at]);
             }
-            for (at, byte) in data
-                .bytes()
-                .enumerate()
-                .filter(|(_, b)| b",:[{".contains(b))
-            {
+            for (at, byte) in data.bytes().enumerate().filter(|(_, b)| b",:[{".contains(b)) {
                 for value in ["null", "7", "\"\\ud800\"", "[[]]", "{\"type\":[]}"] {
-                    let end = data[at + 1..]
-                        .find([',', '}', ']'])
-                        .map_or(data.len(), |n| at + 1 + n);
+                    let end = data[at + 1..].find([',', '}', ']']).map_or(data.len(), |n| at + 1 + n);
                     let key = if byte == b'{' { "\"type\":" } else { "" };
                     golden.run(&format!("{}{key}{value}{}", &data[..=at], &data[end..]));
                 }

@@ -3,11 +3,9 @@
 //! Its place is `SLUICEGATE_SHARED`, else `../shared` beside the repository. Without it these tests say
 //! SKIPPED; CI may not skip them.
 
-use bumpalo::Bump;
 use crate::describe::describe;
-use sluicegate::engine::event::{
-    Args, CallFacts, Event, Executor, Fate, ItemStatus, Slot, Stop, Turn,
-};
+use bumpalo::Bump;
+use sluicegate::engine::event::{Args, CallFacts, Event, Executor, Fate, ItemStatus, Slot, Stop, Turn};
 use sluicegate::engine::json::{JsonLimits, Value};
 use sluicegate::engine::provider::{Provider, Translated, translate};
 use sluicegate::engine::wire::{DecodeOptions, Decoded, Envelope, decode};
@@ -37,11 +35,7 @@ fn files(corpus: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for provider in PROVIDERS {
         let dir = corpus.join("recorded").join(provider.name());
-        files.extend(
-            std::fs::read_dir(dir)
-                .unwrap()
-                .map(|entry| entry.unwrap().path()),
-        );
+        files.extend(std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()));
     }
     files.sort();
     files
@@ -50,10 +44,7 @@ fn files(corpus: &Path) -> Vec<PathBuf> {
 /// Decodes and translates every line of a recording.
 fn each_record(path: &Path, then: &mut dyn FnMut(usize, &Envelope<'_>, Translated<'_>)) {
     let limits = Limits::default();
-    let options = DecodeOptions {
-        limits: &limits,
-        lines: true,
-    };
+    let options = DecodeOptions { limits: &limits, lines: true };
     for (n, line) in std::fs::read_to_string(path).unwrap().lines().enumerate() {
         let bump = Bump::new();
         let input = Input {
@@ -94,15 +85,10 @@ fn every_line_is_understood() {
                 *events.entry(word).or_default() += 1;
                 let (value, kind): (Value<'_>, _) = match event {
                     Event::Opaque { value, kind } => (*value, *kind),
-                    Event::Turn {
-                        turn: Turn::Opaque { value, kind },
-                        ..
-                    } => (*value, *kind),
+                    Event::Turn { turn: Turn::Opaque { value, kind }, .. } => (*value, *kind),
                     _ => continue,
                 };
-                let label = ["type", "object"]
-                    .into_iter()
-                    .find_map(|key| value.get(key));
+                let label = ["type", "object"].into_iter().find_map(|key| value.get(key));
                 let label = label.and_then(|label| label.str()).unwrap_or_default();
                 let key = (envelope.provider.unwrap(), kind, label.into_owned());
                 *opaque.entry(key).or_default() += 1;
@@ -114,10 +100,8 @@ fn every_line_is_understood() {
     let wrapper = "vercel-ai__openai_responses_parallel-tool-call-wrapper.1.stream.jsonl";
     let malformed = [(wrapper.to_owned(), 0), (wrapper.to_owned(), 5)];
     assert_eq!(undecodable, malformed, "malformed in the recording itself");
-    let strange: Vec<_> = opaque
-        .keys()
-        .filter(|(_, kind, label)| !(*kind == "event" && label.starts_with("chat.completion")))
-        .collect();
+    let strange: Vec<_> =
+        opaque.keys().filter(|(_, kind, label)| !(*kind == "event" && label.starts_with("chat.completion"))).collect();
     assert!(strange.is_empty(), "{strange:?}");
 }
 
@@ -183,11 +167,7 @@ impl Response {
                     call.complete = *status != ItemStatus::Incomplete;
                 }
             }
-            Event::Item {
-                call: facts,
-                status,
-                listed,
-            } => {
+            Event::Item { call: facts, status, listed } => {
                 let id = facts.id.or(facts.item_id).and_then(|id| id.str());
                 let known = |(_, call): &(&Slot, &Call)| Some(call.id.as_str()) == id.as_deref();
                 let found = self.calls.iter().find(known).map(|(slot, _)| *slot);
@@ -196,10 +176,7 @@ impl Response {
                 call.learn(facts);
                 call.complete = *status != ItemStatus::Incomplete;
             }
-            Event::ServerResult {
-                result,
-                closes: true,
-            } => {
+            Event::ServerResult { result, closes: true } => {
                 let id = result.call_id.and_then(|id| id.str());
                 let mut calls = self.calls.values_mut();
                 if let Some(call) = calls.find(|call| Some(call.id.as_str()) == id.as_deref()) {
@@ -216,11 +193,7 @@ impl Response {
         let Some(stop) = self.stop else {
             return self.cut();
         };
-        for call in self
-            .calls
-            .values_mut()
-            .filter(|call| call.settled.is_none())
-        {
+        for call in self.calls.values_mut().filter(|call| call.settled.is_none()) {
             let fate = match call.provider_run {
                 true => stop.provider,
                 false => stop.client,
@@ -254,10 +227,7 @@ fn stated_calls_come_out() {
     for path in files(&corpus) {
         let provider = path.parent().unwrap().file_name().unwrap();
         let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
-        let stated = corpus
-            .join("expected")
-            .join(provider)
-            .join(format!("{stem}.json"));
+        let stated = corpus.join("expected").join(provider).join(format!("{stem}.json"));
         let Ok(stated) = std::fs::read_to_string(stated) else {
             continue;
         };
@@ -279,9 +249,7 @@ fn stated_calls_come_out() {
             }
             let response = &responses[&exchange["exchange"].as_u64().unwrap()];
             for call in exchange["calls"].as_array().unwrap() {
-                let id = ["call_id", "item_id"]
-                    .into_iter()
-                    .find_map(|key| call[key].as_str());
+                let id = ["call_id", "item_id"].into_iter().find_map(|key| call[key].as_str());
                 let matching = |found: &&Call| {
                     let named = call["name"].as_str();
                     id.is_none_or(|id| found.id == id)

@@ -42,20 +42,13 @@ pub struct Running {
 impl Running {
     pub fn start(settings: &Settings) -> Running {
         let _ = tracing_subscriber::fmt()
-            .with_env_filter(
-                std::env::var("RUST_LOG").unwrap_or_else(|_| "info,rdkafka=off".to_owned()),
-            )
+            .with_env_filter(std::env::var("RUST_LOG").unwrap_or_else(|_| "info,rdkafka=off".to_owned()))
             .with_test_writer()
             .try_init();
         let stop = Arc::new(Stop::default());
         let (settings, inner) = (settings.clone(), Arc::clone(&stop));
         let thread = std::thread::spawn(move || {
-            service::run(
-                settings,
-                Arc::new(Counting::default()),
-                Arc::new(NoTelemetry),
-                inner,
-            )
+            service::run(settings, Arc::new(Counting::default()), Arc::new(NoTelemetry), inner)
         });
         Running { stop, thread }
     }
@@ -71,10 +64,7 @@ impl Running {
 
     /// Waits for it to end by itself.
     pub fn ended(self, limit: Duration) -> Result<Ended, EnvironmentError> {
-        assert!(
-            eventually(limit, || self.thread.is_finished()),
-            "it goes on"
-        );
+        assert!(eventually(limit, || self.thread.is_finished()), "it goes on");
         self.thread.join().unwrap()
     }
 }
@@ -85,11 +75,7 @@ pub fn traffic(count: usize, partitions: i32, keys: usize) -> Vec<(i32, String, 
         .map(|i| {
             let key = i % keys;
             let partition = i32::try_from(key).unwrap() % partitions;
-            let value = if (i / keys) % 3 == 1 {
-                format!("open:{i}")
-            } else {
-                format!("v{i}")
-            };
+            let value = if (i / keys) % 3 == 1 { format!("open:{i}") } else { format!("v{i}") };
             (partition, format!("k{key}"), value)
         })
         .collect()
@@ -99,24 +85,15 @@ pub fn traffic(count: usize, partitions: i32, keys: usize) -> Vec<(i32, String, 
 pub fn expectation(records: &[(i32, String, String)]) -> BTreeMap<i32, Vec<String>> {
     let mut by_partition: BTreeMap<i32, Vec<(&str, &str)>> = BTreeMap::new();
     for (partition, key, value) in records {
-        by_partition
-            .entry(*partition)
-            .or_default()
-            .push((key, value));
+        by_partition.entry(*partition).or_default().push((key, value));
     }
-    by_partition
-        .into_iter()
-        .map(|(p, records)| (p, expected(records)))
-        .collect()
+    by_partition.into_iter().map(|(p, records)| (p, expected(records))).collect()
 }
 
 pub fn seen(bootstrap: &str, topic: &str) -> BTreeMap<i32, Vec<String>> {
     let mut by_partition: BTreeMap<i32, Vec<String>> = BTreeMap::new();
     for record in read_committed(bootstrap, topic) {
-        by_partition
-            .entry(record.partition)
-            .or_default()
-            .push(record.text());
+        by_partition.entry(record.partition).or_default().push(record.text());
     }
     by_partition
 }
@@ -179,11 +156,7 @@ fn kills_lose_nothing_and_repeat_nothing() {
     let Some(broker) = broker() else { return };
     let settings = world(&broker.bootstrap, 4);
     let records = traffic(60_000, 4, 97);
-    let kills = Kills {
-        instances: 2,
-        rounds: 3,
-        between: Duration::from_millis(3_000)..Duration::from_millis(4_500),
-    };
+    let kills = Kills { instances: 2, rounds: 3, between: Duration::from_millis(3_000)..Duration::from_millis(4_500) };
     let survivors = kills.run(&settings, &records, &Kill::Kill);
     check(&settings, &records, Duration::from_secs(90));
     let all = read_uncommitted(&broker.bootstrap, &settings.verdicts).len();
@@ -198,11 +171,7 @@ fn a_zombie_commits_nothing() {
     let Some(broker) = broker() else { return };
     let settings = world(&broker.bootstrap, 4);
     let records = traffic(60_000, 4, 97);
-    let kills = Kills {
-        instances: 2,
-        rounds: 2,
-        between: Duration::from_millis(2_000)..Duration::from_millis(3_000),
-    };
+    let kills = Kills { instances: 2, rounds: 2, between: Duration::from_millis(2_000)..Duration::from_millis(3_000) };
     let survivors = kills.run(&settings, &records, &Kill::Stop(Duration::from_secs(9)));
     check(&settings, &records, Duration::from_secs(90));
     let undone: Vec<String> = survivors
@@ -222,11 +191,7 @@ fn sigterm_finishes_the_batch_and_leaves() {
     let settings = world(&broker.bootstrap, 2);
     let records = traffic(5_000, 2, 13);
     let mut instance = Instance::start(&settings);
-    let (bootstrap, input, all) = (
-        broker.bootstrap.clone(),
-        settings.inputs[0].clone(),
-        records.clone(),
-    );
+    let (bootstrap, input, all) = (broker.bootstrap.clone(), settings.inputs[0].clone(), records.clone());
     let feeder = std::thread::spawn(move || {
         let feed = Feed::new(&bootstrap);
         for part in all.chunks(50) {
@@ -234,23 +199,13 @@ fn sigterm_finishes_the_batch_and_leaves() {
         }
     });
     let some = || !read_committed(&broker.bootstrap, &settings.verdicts).is_empty();
-    assert!(
-        eventually(Duration::from_secs(20), some),
-        "{}",
-        instance.log()
-    );
+    assert!(eventually(Duration::from_secs(20), some), "{}", instance.log());
     let began = Instant::now();
     instance.signal("TERM");
-    let status = instance
-        .wait(Duration::from_secs(20))
-        .unwrap_or_else(|| panic!("{}", instance.log()));
+    let status = instance.wait(Duration::from_secs(20)).unwrap_or_else(|| panic!("{}", instance.log()));
     println!("exit after {:?}", began.elapsed());
     assert_eq!(status.code(), Some(0), "{}", instance.log());
-    assert!(
-        instance.log().contains("ended: Ok(Drained)"),
-        "{}",
-        instance.log()
-    );
+    assert!(instance.log().contains("ended: Ok(Drained)"), "{}", instance.log());
     feeder.join().unwrap();
     let running = Running::start(&settings);
     check(&settings, &records, Duration::from_secs(30));
@@ -263,24 +218,16 @@ fn a_second_signal_aborts_at_once() {
     let mut settings = world(&broker.bootstrap, 1);
     let records = traffic(60, 1, 5);
     produce(&broker.bootstrap, &settings.inputs[0], &records);
-    settings
-        .properties
-        .insert("test.step.ms".to_owned(), "700".to_owned());
+    settings.properties.insert("test.step.ms".to_owned(), "700".to_owned());
     let mut instance = Instance::start(&settings);
     settings.properties.clear();
     let some = || !read_uncommitted(&broker.bootstrap, &settings.verdicts).is_empty();
-    assert!(
-        eventually(Duration::from_secs(20), some),
-        "{}",
-        instance.log()
-    );
+    assert!(eventually(Duration::from_secs(20), some), "{}", instance.log());
     instance.signal("TERM");
     instance.signal("TERM");
     std::thread::sleep(Duration::from_millis(50));
     instance.signal("TERM");
-    let status = instance
-        .wait(Duration::from_secs(20))
-        .unwrap_or_else(|| panic!("{}", instance.log()));
+    let status = instance.wait(Duration::from_secs(20)).unwrap_or_else(|| panic!("{}", instance.log()));
     assert_eq!(status.code(), Some(3), "{}", instance.log());
     let running = Running::start(&settings);
     check(&settings, &records, Duration::from_secs(30));
@@ -314,11 +261,7 @@ fn workers_and_topics_divide_the_work() {
         sorted(&mut seen);
         seen
     };
-    assert!(eventually(Duration::from_secs(40), || now()
-        .values()
-        .map(Vec::len)
-        .sum::<usize>()
-        >= total));
+    assert!(eventually(Duration::from_secs(40), || now().values().map(Vec::len).sum::<usize>() >= total));
     assert_eq!(now(), expected);
     assert_eq!(running.finish(), Ok(Ended::Drained));
 }
@@ -348,10 +291,7 @@ fn twins_fence_each_other_until_one_gives_way() {
         .collect();
     assert!(!ends.is_empty(), "no twin gave way");
     for end in ends {
-        assert!(
-            matches!(&end, Ok(Ended::Environment(e)) if e.code == "producer_fenced"),
-            "{end:?}"
-        );
+        assert!(matches!(&end, Ok(Ended::Environment(e)) if e.code == "producer_fenced"), "{end:?}");
     }
     let running = Running::start(&settings);
     check(&settings, &records, Duration::from_secs(60));

@@ -17,16 +17,9 @@ use crate::support::client::{eventually, read_committed};
 fn header_names_that_are_not_text_and_null_fields_are_judged() {
     let Some(broker) = broker() else { return };
     let settings = world(&broker.bootstrap, 1);
-    let producer: BaseProducer = ClientConfig::new()
-        .set("bootstrap.servers", &broker.bootstrap)
-        .create()
-        .unwrap();
+    let producer: BaseProducer = ClientConfig::new().set("bootstrap.servers", &broker.bootstrap).create().unwrap();
     let topic = CString::new(settings.inputs[0].as_str()).unwrap();
-    for names in [
-        vec![&b"\xff\xfe"[..], b"ok"],
-        vec![],
-        vec![&b"many"[..]; 60],
-    ] {
+    for names in [vec![&b"\xff\xfe"[..], b"ok"], vec![], vec![&b"many"[..]; 60]] {
         // SAFETY: the pointers are valid for the calls; the headers are owned by the record once it is queued.
         let error = unsafe {
             let headers = raw::rd_kafka_headers_new(names.len());
@@ -51,9 +44,6 @@ fn header_names_that_are_not_text_and_null_fields_are_judged() {
     let running = Running::start(&settings);
     let verdicts = || read_committed(&broker.bootstrap, &settings.verdicts);
     assert!(eventually(Duration::from_secs(20), || verdicts().len() == 3));
-    assert_eq!(
-        verdicts().iter().map(|v| v.text()).collect::<Vec<_>>(),
-        [":1:", ":2:", ":3:"]
-    );
+    assert_eq!(verdicts().iter().map(|v| v.text()).collect::<Vec<_>>(), [":1:", ":2:", ":3:"]);
     assert_eq!(running.finish(), Ok(Ended::Drained));
 }

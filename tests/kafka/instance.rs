@@ -15,35 +15,21 @@ fn instance() {
     let Some(settings) = process::settings() else {
         return;
     };
-    let level =
-        std::env::var("SLUICEGATE_TEST_LOG").unwrap_or_else(|_| "info,rdkafka=off".to_owned());
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(level)
-        .with_ansi(false)
-        .try_init();
+    let level = std::env::var("SLUICEGATE_TEST_LOG").unwrap_or_else(|_| "info,rdkafka=off".to_owned());
+    let _ = tracing_subscriber::fmt().with_env_filter(level).with_ansi(false).try_init();
     let stop = Arc::new(Stop::default());
     let signals = Arc::clone(&stop);
     std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let mut term =
-                tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).unwrap();
+            let mut term = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).unwrap();
             while term.recv().await.is_some() {
                 signals.request();
             }
         });
     });
-    let ended = service::run(
-        settings,
-        Arc::new(Counting {
-            step_time: process::step_time(),
-        }),
-        Arc::new(NoTelemetry),
-        stop,
-    );
+    let ended =
+        service::run(settings, Arc::new(Counting { step_time: process::step_time() }), Arc::new(NoTelemetry), stop);
     println!("ended: {ended:?}");
     std::process::exit(match ended {
         Ok(Ended::Drained) => 0,

@@ -19,11 +19,7 @@ fn a_broker_that_stalls_or_restarts_costs_time_only() {
     let settings = world(&broker.bootstrap, 4);
     let records = traffic(40_000, 4, 97);
     let running = Running::start(&settings);
-    let (bootstrap, input, all) = (
-        broker.bootstrap.clone(),
-        settings.inputs[0].clone(),
-        records.clone(),
-    );
+    let (bootstrap, input, all) = (broker.bootstrap.clone(), settings.inputs[0].clone(), records.clone());
     let feeder = std::thread::spawn(move || {
         let feed = Feed::new(&bootstrap);
         for part in all.chunks(100) {

@@ -7,9 +7,7 @@ use sluicegate::runtime::settings::{OnLoss, OnReset, Settings, state_topic};
 use sluicegate::runtime::worker::Ended;
 
 use crate::exactly_once::{Running, check, traffic, world};
-use crate::support::client::{
-    create_topic, delete_topic, eventually, produce, read_committed, set_offset, widen,
-};
+use crate::support::client::{create_topic, delete_topic, eventually, produce, read_committed, set_offset, widen};
 use crate::support::{broker, unique};
 
 fn refusal(ended: Result<Ended, EnvironmentError>) -> EnvironmentError {
@@ -34,40 +32,19 @@ fn judged(bootstrap: &str) -> (Settings, Vec<(i32, String, String)>) {
 fn an_offset_that_was_reset_is_refused_until_a_setting_decides() {
     let Some(broker) = broker() else { return };
     let (settings, records) = judged(&broker.bootstrap);
-    set_offset(
-        &broker.bootstrap,
-        &settings.group,
-        &settings.inputs[0],
-        0,
-        100,
-    );
+    set_offset(&broker.bootstrap, &settings.group, &settings.inputs[0], 0, 100);
     let error = refusal(Running::start(&settings).ended(Duration::from_secs(30)));
     assert_eq!(error.code, "offset_reset", "{error}");
-    assert!(
-        error.what.contains(&settings.group) && error.repair.contains("state.on_offset_reset"),
-        "{error}"
-    );
+    assert!(error.what.contains(&settings.group) && error.repair.contains("state.on_offset_reset"), "{error}");
 
-    let replay = Settings {
-        on_offset_reset: OnReset::ReplayFresh,
-        ..settings.clone()
-    };
+    let replay = Settings { on_offset_reset: OnReset::ReplayFresh, ..settings.clone() };
     let before = read_committed(&broker.bootstrap, &settings.verdicts).len();
-    let expected: Vec<String> = crate::exactly_once::expectation(&records[100..])
-        .remove(&0)
-        .unwrap();
+    let expected: Vec<String> = crate::exactly_once::expectation(&records[100..]).remove(&0).unwrap();
     let running = Running::start(&replay);
     let now = || read_committed(&broker.bootstrap, &settings.verdicts);
-    assert!(eventually(Duration::from_secs(30), || now().len()
-        >= before + expected.len()));
-    let again: Vec<String> = now()[before..]
-        .iter()
-        .map(crate::support::client::Seen::text)
-        .collect();
-    assert_eq!(
-        again, expected,
-        "the range is judged again with empty state"
-    );
+    assert!(eventually(Duration::from_secs(30), || now().len() >= before + expected.len()));
+    let again: Vec<String> = now()[before..].iter().map(crate::support::client::Seen::text).collect();
+    assert_eq!(again, expected, "the range is judged again with empty state");
     assert_eq!(running.finish(), Ok(Ended::Drained));
     // The old state is gone: a restart under the strict setting finds only what the replay wrote.
     let running = Running::start(&settings);
@@ -79,10 +56,7 @@ fn an_offset_that_was_reset_is_refused_until_a_setting_decides() {
 fn a_group_deleted_behind_its_state_is_refused() {
     let Some(broker) = broker() else { return };
     let (settings, _) = judged(&broker.bootstrap);
-    let other = Settings {
-        group: unique("group"),
-        ..settings
-    };
+    let other = Settings { group: unique("group"), ..settings };
     let error = refusal(Running::start(&other).ended(Duration::from_secs(30)));
     assert_eq!(error.code, "offset_reset", "{error}");
 }
@@ -95,18 +69,10 @@ fn lost_state_is_refused_until_a_setting_decides() {
     let state = state_topic(&settings.inputs[0]);
     delete_topic(&broker.bootstrap, &state);
     std::thread::sleep(Duration::from_secs(2));
-    create_topic(
-        &broker.bootstrap,
-        &state,
-        1,
-        &[("cleanup.policy", "compact")],
-    );
+    create_topic(&broker.bootstrap, &state, 1, &[("cleanup.policy", "compact")]);
     let error = refusal(Running::start(&settings).ended(Duration::from_secs(30)));
     assert_eq!(error.code, "state_lost", "{error}");
-    assert!(
-        error.what.contains(&state) && error.repair.contains("state.on_loss"),
-        "{error}"
-    );
+    assert!(error.what.contains(&state) && error.repair.contains("state.on_loss"), "{error}");
 
     settings.on_loss = OnLoss::StartEmpty;
     let before = read_committed(&broker.bootstrap, &settings.verdicts).len();
@@ -115,12 +81,8 @@ fn lost_state_is_refused_until_a_setting_decides() {
     produce(&broker.bootstrap, &settings.inputs[0], &more);
     let expected = crate::exactly_once::expectation(&more).remove(&0).unwrap();
     let now = || read_committed(&broker.bootstrap, &settings.verdicts);
-    assert!(eventually(Duration::from_secs(30), || now().len()
-        >= before + expected.len()));
-    let fresh: Vec<String> = now()[before..]
-        .iter()
-        .map(crate::support::client::Seen::text)
-        .collect();
+    assert!(eventually(Duration::from_secs(30), || now().len() >= before + expected.len()));
+    let fresh: Vec<String> = now()[before..].iter().map(crate::support::client::Seen::text).collect();
     assert_eq!(fresh, expected);
     records.extend(more);
     assert_eq!(running.finish(), Ok(Ended::Drained));
@@ -133,16 +95,10 @@ fn a_missing_topic_is_named() {
     settings.verdicts = unique("nowhere");
     let error = refusal(Running::start(&settings).ended(Duration::from_secs(20)));
     assert_eq!(error.code, "topic_missing");
-    assert!(
-        error.what.contains(&settings.verdicts) && error.repair.contains("topics apply"),
-        "{error}"
-    );
+    assert!(error.what.contains(&settings.verdicts) && error.repair.contains("topics apply"), "{error}");
     settings.inputs = vec![unique("nothing")];
     let error = refusal(Running::start(&settings).ended(Duration::from_secs(20)));
-    assert!(
-        error.what.contains(&settings.inputs[0]) && error.what.contains("input topic"),
-        "{error}"
-    );
+    assert!(error.what.contains(&settings.inputs[0]) && error.what.contains("input topic"), "{error}");
 }
 
 #[test]
@@ -159,12 +115,7 @@ fn a_verdict_topic_that_cannot_hold_a_verdict_is_refused() {
     let Some(broker) = broker() else { return };
     let mut settings = world(&broker.bootstrap, 1);
     settings.verdicts = unique("narrow");
-    create_topic(
-        &broker.bootstrap,
-        &settings.verdicts,
-        1,
-        &[("max.message.bytes", "10000")],
-    );
+    create_topic(&broker.bootstrap, &settings.verdicts, 1, &[("max.message.bytes", "10000")]);
     let error = refusal(Running::start(&settings).ended(Duration::from_secs(20)));
     assert_eq!(error.code, "topic_limit", "{error}");
     assert!(error.what.contains(&settings.verdicts), "{error}");
@@ -183,11 +134,7 @@ fn partitions_beyond_a_narrow_output_wait_and_are_not_lost() {
     let narrow: Vec<_> = records.iter().filter(|r| r.0 == 0).cloned().collect();
     check(&settings, &narrow, Duration::from_secs(30));
     std::thread::sleep(Duration::from_secs(1));
-    assert!(
-        read_committed(&broker.bootstrap, &settings.redacted)
-            .iter()
-            .all(|r| r.partition == 0)
-    );
+    assert!(read_committed(&broker.bootstrap, &settings.redacted).iter().all(|r| r.partition == 0));
     widen(&broker.bootstrap, &settings.verdicts, 2);
     check(&settings, &records, Duration::from_secs(30));
     assert_eq!(running.finish(), Ok(Ended::Drained));
@@ -198,12 +145,7 @@ fn an_output_that_its_topic_refuses_ends_the_process() {
     let Some(broker) = broker() else { return };
     let mut settings = world(&broker.bootstrap, 1);
     settings.redacted = unique("narrow");
-    create_topic(
-        &broker.bootstrap,
-        &settings.redacted,
-        1,
-        &[("max.message.bytes", "10000")],
-    );
+    create_topic(&broker.bootstrap, &settings.redacted, 1, &[("max.message.bytes", "10000")]);
     // Not compressible to below the limit.
     let mut x = 88_172_645_463_325_252_u64;
     let noise: String = std::iter::repeat_with(|| {
@@ -214,16 +156,9 @@ fn an_output_that_its_topic_refuses_ends_the_process() {
     })
     .take(30_000)
     .collect();
-    produce(
-        &broker.bootstrap,
-        &settings.inputs[0],
-        &[(0, "k".to_owned(), noise)],
-    );
+    produce(&broker.bootstrap, &settings.inputs[0], &[(0, "k".to_owned(), noise)]);
     let error = refusal(Running::start(&settings).ended(Duration::from_secs(30)));
     assert_eq!(error.code, "output_too_large", "{error}");
-    assert!(
-        error.what.contains(&settings.redacted) && error.repair.contains("max.message.bytes"),
-        "{error}"
-    );
+    assert!(error.what.contains(&settings.redacted) && error.repair.contains("max.message.bytes"), "{error}");
     assert!(read_committed(&broker.bootstrap, &settings.verdicts).is_empty());
 }

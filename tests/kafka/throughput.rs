@@ -35,12 +35,7 @@ impl Telemetry for Meter {
 /// CPU time of this process.
 fn cpu() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
-    let fields: Vec<&str> = stat
-        .rsplit(')')
-        .next()
-        .unwrap()
-        .split_whitespace()
-        .collect();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
     let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
     Duration::from_millis(ticks * 10)
 }
@@ -63,11 +58,7 @@ fn throughput() {
             (
                 i % 8,
                 format!("k{}", i % 800),
-                if i % 4 == 0 {
-                    format!("v{i}{filler}")
-                } else {
-                    format!("open:{}", i % 10)
-                },
+                if i % 4 == 0 { format!("v{i}{filler}") } else { format!("open:{}", i % 10) },
             )
         })
         .collect();
@@ -75,13 +66,8 @@ fn throughput() {
     let (meter, stop) = (Arc::new(Meter::default()), Arc::new(Stop::default()));
     let (inner, telemetry, s) = (Arc::clone(&stop), Arc::clone(&meter), settings.clone());
     let before = cpu();
-    let thread = std::thread::spawn(move || {
-        service::run(s, Arc::new(Counting::default()), telemetry, inner)
-    });
-    assert!(eventually(Duration::from_secs(60), || meter
-        .records
-        .load(Ordering::Relaxed)
-        > 0));
+    let thread = std::thread::spawn(move || service::run(s, Arc::new(Counting::default()), telemetry, inner));
+    assert!(eventually(Duration::from_secs(60), || meter.records.load(Ordering::Relaxed) > 0));
     let (began, first) = (Instant::now(), meter.records.load(Ordering::Relaxed));
     while meter.records.load(Ordering::Relaxed) < u64::try_from(total).unwrap() {
         std::thread::sleep(Duration::from_millis(5));
@@ -100,10 +86,7 @@ fn throughput() {
     meter.commits.lock().unwrap().clear();
     let feed = Feed::new(&broker.bootstrap);
     for i in 0..1_000 {
-        feed.produce(
-            &settings.inputs[0],
-            &[(i % 8, format!("k{i}"), "v".to_owned())],
-        );
+        feed.produce(&settings.inputs[0], &[(i % 8, format!("k{i}"), "v".to_owned())]);
         std::thread::sleep(Duration::from_millis(4));
     }
     std::thread::sleep(Duration::from_millis(300));

@@ -99,7 +99,13 @@ impl<'a, 'r> Run<'a, 'r> {
                     let mut headers = self.headers(&id, "io.sluicegate.tool.call.v1");
                     headers.push(("ce_sgaction".to_owned(), draft.fold().1.name().as_bytes().to_vec()));
                     headers.push(("ce_sgverdictid".to_owned(), draft.id.as_bytes().to_vec()));
-                    record = Some(Emission { to: To::Redacted, key: self.key(), headers, value: Some(value), timestamp: None });
+                    record = Some(Emission {
+                        to: To::Redacted,
+                        key: self.key(),
+                        headers,
+                        value: Some(value),
+                        timestamp: None,
+                    });
                 }
                 Err(_) => draft.block("not_redactable", Evidence::None),
             }

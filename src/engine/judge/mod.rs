@@ -60,7 +60,13 @@ struct Run<'a, 'r> {
 }
 
 /// One record of an input topic.
-pub(super) fn record(engine: &Engine, bump: &Bump, state: &mut PartitionState, input: &Input<'_>, out: &mut Out) -> Outcome {
+pub(super) fn record(
+    engine: &Engine,
+    bump: &Bump,
+    state: &mut PartitionState,
+    input: &Input<'_>,
+    out: &mut Out,
+) -> Outcome {
     let settings = &engine.settings;
     let options = wire::DecodeOptions { limits: &settings.limits, lines: settings.lines };
     let (envelope, oversize) = match wire::decode(bump, input, options) {
@@ -155,9 +161,8 @@ pub(super) fn record(engine: &Engine, bump: &Bump, state: &mut PartitionState, i
         && run.origin.response_id.is_none()
     {
         let known = session.conversation().exchanges.get(&n);
-        run.origin.response_id = known
-            .and_then(|e| e.host_id.as_deref().or(e.payload_id.as_deref()))
-            .map(|id| &*bump.alloc_slice_copy(id));
+        run.origin.response_id =
+            known.and_then(|e| e.host_id.as_deref().or(e.payload_id.as_deref())).map(|id| &*bump.alloc_slice_copy(id));
     }
     if oversize {
         run.oversize(&mut session, &envelope, input, exchange.map(|(n, _)| n));
@@ -264,7 +269,19 @@ impl<'a, 'r> Run<'a, 'r> {
         let limits = StateLimits::from(&engine.settings.limits);
         let json = JsonLimits { depth: engine.settings.limits.json_depth, nodes: engine.settings.limits.json_nodes };
         let documents = Documents::new(bump, json);
-        Self { engine, bump, origin, documents, out, limits, at, ordinals: [0; 8], verdicts: 0, emitted: 0, ambiguous: false }
+        Self {
+            engine,
+            bump,
+            origin,
+            documents,
+            out,
+            limits,
+            at,
+            ordinals: [0; 8],
+            verdicts: 0,
+            emitted: 0,
+            ambiguous: false,
+        }
     }
 
     fn off(&self) -> bool {
@@ -340,7 +357,13 @@ impl<'a, 'r> Run<'a, 'r> {
         }
     }
 
-    fn oversize(&mut self, session: &mut Session<'_>, envelope: &Envelope<'r>, input: &Input<'_>, exchange: Option<u32>) {
+    fn oversize(
+        &mut self,
+        session: &mut Session<'_>,
+        envelope: &Envelope<'r>,
+        input: &Input<'_>,
+        exchange: Option<u32>,
+    ) {
         if let Some(n) = exchange
             && matches!(envelope.kind, EventType::ModelChunk | EventType::ModelResponse)
         {

@@ -227,11 +227,8 @@ impl<'a, 'r> Run<'a, 'r> {
 
 /// A dead letter for an input record: the original key, value, headers and timestamp, and why.
 pub(super) fn dead_letter(engine: &Engine, input: &Input<'_>, reason: &str, stage: &str) -> Emission {
-    let headers = input
-        .headers
-        .iter()
-        .map(|(name, value)| ((*name).to_owned(), value.unwrap_or_default().to_vec()))
-        .collect();
+    let headers =
+        input.headers.iter().map(|(name, value)| ((*name).to_owned(), value.unwrap_or_default().to_vec())).collect();
     let mut letter = Emission {
         to: To::DeadLetters,
         key: input.key.map(<[u8]>::to_vec),
@@ -268,7 +265,9 @@ fn shorten(engine: &Engine, letter: &mut Emission, keep: usize) {
 
 fn stamp_dead_letter(letter: &mut Emission, reason: &str, stage: &str, topic: &str, partition: i32, offset: i64) {
     let (partition, offset) = (partition.to_string(), offset.to_string());
-    letter.headers.retain(|(name, _)| !name.starts_with("sluicegate_dlq_") || name.starts_with("sluicegate_dlq_value_"));
+    letter
+        .headers
+        .retain(|(name, _)| !name.starts_with("sluicegate_dlq_") || name.starts_with("sluicegate_dlq_value_"));
     for (name, value) in [
         ("reason", reason),
         ("stage", stage),

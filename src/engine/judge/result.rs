@@ -92,8 +92,7 @@ impl<'a, 'r> Run<'a, 'r> {
         let (draft, edits, first_seen, said) =
             self.draft(session, Checkpoint::ToolResult, result, found, &content, Some(exchange));
         let (decision, action) = draft.fold();
-        let removed: u64 =
-            edits.iter().map(|e| (e.span.len() as u64).saturating_sub(e.with.len() as u64)).sum();
+        let removed: u64 = edits.iter().map(|e| (e.span.len() as u64).saturating_sub(e.with.len() as u64)).sum();
         if !judged_before {
             self.remember(session, &content, decision, action, draft.complete, first_seen);
             let oversize = self.observe_size(&draft, &content, &edits);
@@ -143,8 +142,7 @@ impl<'a, 'r> Run<'a, 'r> {
         let conversation = session.conversation();
         let answered = found.and_then(|n| conversation.calls.get(&n));
         let exchange = exchange.or(answered.map(|c| c.exchange));
-        let subject =
-            ResultSubject { checkpoint, result, call: answered, first_seen, text_bytes: content.text_bytes };
+        let subject = ResultSubject { checkpoint, result, call: answered, first_seen, text_bytes: content.text_bytes };
         let (report, said) = self.check(session, exchange, &Subject::Result(&subject));
         // A host result's id is taken here, since its copy carries it; others take it when they are said.
         let id = if result.shape == ResultShape::Host { self.next_id(checkpoint) } else { String::new() };
@@ -162,11 +160,7 @@ impl<'a, 'r> Run<'a, 'r> {
             }
         }
         if draft.fold().1 == Decision::Block {
-            let rule = draft
-                .findings
-                .iter()
-                .find(|f| f.effect == Decision::Block)
-                .map_or("SG00", |f| f.policy.code);
+            let rule = draft.findings.iter().find(|f| f.effect == Decision::Block).map_or("SG00", |f| f.policy.code);
             let note = format!("output withheld by policy {rule}");
             edits = error_form(result, &note).unwrap_or_default();
         } else if draft.fold().1 == Decision::Allow {
@@ -261,8 +255,7 @@ impl<'a, 'r> Run<'a, 'r> {
     }
 
     fn observe_size(&self, draft: &Draft<'r, '_>, content: &Content, edits: &[Edit<'r>]) -> Vec<Observation> {
-        let mut seen =
-            vec![Observation::ResultSize { provider: self.origin.provider, bytes: content.text_bytes }];
+        let mut seen = vec![Observation::ResultSize { provider: self.origin.provider, bytes: content.text_bytes }];
         let oversize = draft.findings.iter().find(|f| matches!(f.rule.name, "oversize_result" | "hard_limit"));
         if let Some(finding) = oversize {
             let kept: u64 = edits.iter().map(|e| e.with.len() as u64).sum();

@@ -34,9 +34,7 @@ fn escape(bytes: &[u8], at: usize) -> Option<(u32, usize)> {
     match *bytes.get(at + 1)? {
         b'u' => {
             let digits = bytes.get(at + 2..at + 6)?;
-            let unit = digits.iter().try_fold(0, |unit, &digit| {
-                Some(unit << 4 | char::from(digit).to_digit(16)?)
-            })?;
+            let unit = digits.iter().try_fold(0, |unit, &digit| Some(unit << 4 | char::from(digit).to_digit(16)?))?;
             Some((unit, 6))
         }
         second => match SHORT[usize::from(second)] {
@@ -78,10 +76,7 @@ impl Unit {
             0..0x80 => ([code as u8, 0, 0, 0], 1),
             0x80..0x800 => ([0xC0 | (code >> 6) as u8, tail(0), 0, 0], 2),
             0x800..0x1_0000 => ([0xE0 | (code >> 12) as u8, tail(6), tail(0), 0], 3),
-            _ => (
-                [0xF0 | (code >> 18 & 0x07) as u8, tail(12), tail(6), tail(0)],
-                4,
-            ),
+            _ => ([0xF0 | (code >> 18 & 0x07) as u8, tail(12), tail(6), tail(0)], 4),
         };
         Self { bytes, len }
     }
@@ -106,19 +101,12 @@ pub(crate) struct Pieces<'a> {
 
 impl<'a> Pieces<'a> {
     pub fn new(literal: &'a [u8]) -> Self {
-        Self {
-            literal: &literal[..literal.len().saturating_sub(1)],
-            at: 1,
-        }
+        Self { literal: &literal[..literal.len().saturating_sub(1)], at: 1 }
     }
 
     #[inline]
     fn unit(&self, code: u32, end: usize) -> Piece {
-        Piece {
-            start: self.at,
-            end,
-            unit: Some(Unit::new(code)),
-        }
+        Piece { start: self.at, end, unit: Some(Unit::new(code)) }
     }
 
     #[inline]
@@ -138,11 +126,7 @@ impl<'a> Pieces<'a> {
     /// A run to `stop`, at least a byte long.
     #[inline]
     fn run(&self, stop: usize) -> Piece {
-        Piece {
-            start: self.at,
-            end: stop.max(self.at + 1),
-            unit: None,
-        }
+        Piece { start: self.at, end: stop.max(self.at + 1), unit: None }
     }
 
     /// A run whose last three bytes may be a high surrogate that the escape behind it completes.
@@ -215,17 +199,11 @@ fn decode_into(literal: &[u8], out: &mut [u8]) -> usize {
     let (mut at, mut len) = (1, 0);
     loop {
         while let Some(word) = body.get(at..).and_then(|rest| rest.first_chunk::<8>())
-            && let Some(target) = out
-                .get_mut(len..)
-                .and_then(|rest| rest.first_chunk_mut::<8>())
+            && let Some(target) = out.get_mut(len..).and_then(|rest| rest.first_chunk_mut::<8>())
         {
             *target = *word;
             let hits = special_bits(u64::from_le_bytes(*word));
-            let clean = if hits == 0 {
-                8
-            } else {
-                (hits.trailing_zeros() / 8) as usize
-            };
+            let clean = if hits == 0 { 8 } else { (hits.trailing_zeros() / 8) as usize };
             at += clean;
             len += clean;
             if hits != 0 {
@@ -322,12 +300,7 @@ impl<'a> Locator<'a> {
     pub fn new(literal: &'a [u8]) -> Self {
         let mut pieces = Pieces::new(literal);
         let current = pieces.next();
-        Self {
-            literal,
-            pieces,
-            current,
-            decoded: 0,
-        }
+        Self { literal, pieces, current, decoded: 0 }
     }
 
     /// The offset in the literal; `None` inside an escape, a pair or a character, and behind the end.

@@ -36,8 +36,8 @@ pub(super) use request::request;
 
 use super::{Translated, named, opaque, position, string, type_of};
 use crate::engine::event::{
-    Args, CallFacts, CutReason, Event, Executor, Failure, Fate, Form, ItemStatus, Name, ResultItem,
-    ResultShape, Slot, Stop,
+    Args, CallFacts, CutReason, Event, Executor, Failure, Fate, Form, ItemStatus, Name, ResultItem, ResultShape, Slot,
+    Stop,
 };
 use crate::engine::json::{Kind, Value};
 
@@ -50,10 +50,7 @@ pub(super) fn response<'r>(value: Value<'r>, out: &mut Translated<'r>) {
             _ => opaque(value, "event", out),
         },
         "content_block_stop" => match position(value, "index") {
-            Some(index) => out.events.push(Event::Close {
-                slot: Slot(index, 0),
-                status: ItemStatus::Complete,
-            }),
+            Some(index) => out.events.push(Event::Close { slot: Slot(index, 0), status: ItemStatus::Complete }),
             None => opaque(value, "event", out),
         },
         "message_start" => match value.get("message") {
@@ -87,14 +84,9 @@ fn delta<'r>(value: Value<'r>, out: &mut Translated<'r>) {
         return opaque(value, "event", out);
     };
     match &*type_of(delta) {
-        "text_delta" | "thinking_delta" | "signature_delta" | "citations_delta"
-        | "compaction_delta" => {}
+        "text_delta" | "thinking_delta" | "signature_delta" | "citations_delta" | "compaction_delta" => {}
         "input_json_delta" => match (position(value, "index"), string(delta, "partial_json")) {
-            (Some(index), Some(text)) => out.events.push(Event::Append {
-                slot: Slot(index, 0),
-                part: 0,
-                text,
-            }),
+            (Some(index), Some(text)) => out.events.push(Event::Append { slot: Slot(index, 0), part: 0, text }),
             _ => opaque(value, "event", out),
         },
         _ => opaque(value, "delta", out),
@@ -135,11 +127,7 @@ fn stop<'r>(holder: Value<'r>, out: &mut Translated<'r>) {
             (cut, cut)
         }
     };
-    out.events.push(Event::Stop(Stop {
-        client,
-        provider,
-        choice: None,
-    }));
+    out.events.push(Event::Stop(Stop { client, provider, choice: None }));
 }
 
 /// One content block of a response: opened by a stream, or finished.
@@ -148,11 +136,7 @@ fn block<'r>(item: Value<'r>, slot: Slot, streamed: bool, out: &mut Translated<'
     if let Some(call) = call(&kind, item, slot) {
         out.events.push(match streamed {
             true => Event::Open(call),
-            false => Event::Item {
-                call,
-                status: ItemStatus::Complete,
-                listed: false,
-            },
+            false => Event::Item { call, status: ItemStatus::Complete, listed: false },
         });
     } else if is_server_result(&kind, item) {
         let result = server_result(&kind, item);
@@ -201,9 +185,7 @@ fn server_result<'r>(kind: &str, item: Value<'r>) -> ResultItem<'r> {
         "web_fetch_tool_result" => Some(Name::Implied("web_fetch")),
         "code_execution_tool_result" => Some(Name::Implied("code_execution")),
         "bash_code_execution_tool_result" => Some(Name::Implied("bash_code_execution")),
-        "text_editor_code_execution_tool_result" => {
-            Some(Name::Implied("text_editor_code_execution"))
-        }
+        "text_editor_code_execution_tool_result" => Some(Name::Implied("text_editor_code_execution")),
         "advisor_tool_result" => Some(Name::Implied("advisor")),
         // Their calls bear a name of their own.
         "tool_search_tool_result" | "mcp_tool_result" => Some(Name::None),

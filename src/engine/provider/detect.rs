@@ -13,8 +13,7 @@ use bumpalo::Bump;
 pub fn detect(data: Value<'_>) -> Option<(Option<Provider>, EventType)> {
     if data.kind() == Kind::Array {
         let first = data.items().find(|item| item.kind() == Kind::Object)?;
-        return detect(first)
-            .filter(|(_, kind)| matches!(kind, EventType::ModelChunk | EventType::McpMessage));
+        return detect(first).filter(|(_, kind)| matches!(kind, EventType::ModelChunk | EventType::McpMessage));
     }
     if data.kind() != Kind::Object {
         return None;
@@ -39,24 +38,14 @@ pub fn detect(data: Value<'_>) -> Option<(Option<Provider>, EventType)> {
 }
 
 /// The provider of an event that names none, from its data. `None` also where the data cannot be read.
-pub fn detect_provider<'r>(
-    bump: &'r Bump,
-    envelope: &Envelope<'r>,
-    limits: JsonLimits,
-) -> Option<Provider> {
+pub fn detect_provider<'r>(bump: &'r Bump, envelope: &Envelope<'r>, limits: JsonLimits) -> Option<Provider> {
     let mut found = None;
     let mut each = |value: Value<'r>| {
         if found.is_none() {
             found = detect(value).and_then(|(provider, _)| provider);
         }
     };
-    for_each_event(
-        bump,
-        envelope.data?,
-        envelope.content_type,
-        limits,
-        &mut each,
-    );
+    for_each_event(bump, envelope.data?, envelope.content_type, limits, &mut each);
     found
 }
 
@@ -64,9 +53,7 @@ fn by_type(data: Value<'_>) -> Option<(Provider, EventType)> {
     let kind = type_of(data);
     let has = |name| data.get(name).is_some();
     Some(match &*kind {
-        "message" if has("role") && has("stop_reason") => {
-            (Provider::AnthropicMessages, EventType::ModelResponse)
-        }
+        "message" if has("role") && has("stop_reason") => (Provider::AnthropicMessages, EventType::ModelResponse),
         "message_start"
         | "message_delta"
         | "message_stop"
@@ -74,9 +61,7 @@ fn by_type(data: Value<'_>) -> Option<(Provider, EventType)> {
         | "content_block_delta"
         | "content_block_stop"
         | "ping" => (Provider::AnthropicMessages, EventType::ModelChunk),
-        "error" if has("sequence_number") || !has("error") => {
-            (Provider::OpenAiResponses, EventType::ModelChunk)
-        }
+        "error" if has("sequence_number") || !has("error") => (Provider::OpenAiResponses, EventType::ModelChunk),
         "error" => (Provider::AnthropicMessages, EventType::ModelChunk),
         "keepalive" => (Provider::OpenAiResponses, EventType::ModelChunk),
         kind if kind.starts_with("response.") => (Provider::OpenAiResponses, EventType::ModelChunk),
@@ -108,8 +93,7 @@ fn by_request(data: Value<'_>) -> Option<Provider> {
     }
     let messages = data.get("messages").filter(|m| m.kind() == Kind::Array)?;
     let tools = data.get("tools");
-    let any_tool =
-        |name: &str| tools.is_some_and(|tools| tools.items().any(|tool| tool.get(name).is_some()));
+    let any_tool = |name: &str| tools.is_some_and(|tools| tools.items().any(|tool| tool.get(name).is_some()));
     let any_role = |role: &str| {
         let is = |message: Value<'_>| message.get("role").is_some_and(|r| r.is(role));
         messages.items().any(is)
@@ -119,19 +103,14 @@ fn by_request(data: Value<'_>) -> Option<Provider> {
         let mut kinds = blocks.map(type_of);
         kinds.any(|kind| matches!(&*kind, "tool_use" | "tool_result"))
     });
-    let claude = data
-        .get("model")
-        .is_some_and(|model| model.raw().starts_with(b"\"claude"));
-    if claude || has("system") || has("anthropic_version") || any_tool("input_schema") || any_block
-    {
+    let claude = data.get("model").is_some_and(|model| model.raw().starts_with(b"\"claude"));
+    if claude || has("system") || has("anthropic_version") || any_tool("input_schema") || any_block {
         return Some(Provider::AnthropicMessages);
     }
-    let chat =
-        any_tool("function") || any_role("tool") || any_role("system") || any_role("developer");
+    let chat = any_tool("function") || any_role("tool") || any_role("system") || any_role("developer");
     (chat || has("max_completion_tokens")).then_some(Provider::OpenAiChat)
 }
 
 fn is_array(data: Value<'_>, name: &str) -> bool {
-    data.get(name)
-        .is_some_and(|value| value.kind() == Kind::Array)
+    data.get(name).is_some_and(|value| value.kind() == Kind::Array)
 }

@@ -13,8 +13,8 @@
 //! chunk, or a stream sent as a response, is judged too.
 
 pub mod anthropic;
-pub mod fields;
 mod detect;
+pub mod fields;
 pub mod host;
 pub mod openai;
 pub mod sse;
@@ -98,12 +98,10 @@ pub fn translate<'r>(
     let mut out = Translated::default();
     match (envelope.kind, envelope.data) {
         (EventType::ModelClosed, _) => out.events.push(Event::Closed),
-        (EventType::ModelRequest, Some(data)) if provider.supported() => {
-            match json::parse(bump, data, limits) {
-                Ok(body) => request(provider, body, envelope.history_from, &mut out),
-                Err(error) => out.undecodable = Some((data, error)),
-            }
-        }
+        (EventType::ModelRequest, Some(data)) if provider.supported() => match json::parse(bump, data, limits) {
+            Ok(body) => request(provider, body, envelope.history_from, &mut out),
+            Err(error) => out.undecodable = Some((data, error)),
+        },
         (EventType::ModelResponse | EventType::ModelChunk, Some(data)) if provider.supported() => {
             let mut each = |value| response(provider, value, &mut out);
             let undecodable = for_each_event(bump, data, envelope.content_type, limits, &mut each);
@@ -112,12 +110,10 @@ pub fn translate<'r>(
                 failed(&mut out);
             }
         }
-        (EventType::ToolStarted | EventType::ToolResult, Some(data)) => {
-            match json::parse(bump, data, limits) {
-                Ok(body) => host::event(envelope.kind, body, &mut out),
-                Err(error) => out.undecodable = Some((data, error)),
-            }
-        }
+        (EventType::ToolStarted | EventType::ToolResult, Some(data)) => match json::parse(bump, data, limits) {
+            Ok(body) => host::event(envelope.kind, body, &mut out),
+            Err(error) => out.undecodable = Some((data, error)),
+        },
         _ => {}
     }
     out
@@ -127,8 +123,7 @@ pub fn translate<'r>(
 /// page need not be JSON.
 fn failed(out: &mut Translated<'_>) {
     out.undecodable = None;
-    out.events
-        .retain(|event| !matches!(event, Event::Opaque { .. }));
+    out.events.retain(|event| !matches!(event, Event::Opaque { .. }));
     let told = |event: &Event<'_>| matches!(event, Event::Error { .. });
     if !out.events.iter().any(told) {
         let reason = CutReason::Failed;
@@ -136,12 +131,7 @@ fn failed(out: &mut Translated<'_>) {
     }
 }
 
-fn request<'r>(
-    provider: Provider,
-    body: Value<'r>,
-    history_from: Option<u64>,
-    out: &mut Translated<'r>,
-) {
+fn request<'r>(provider: Provider, body: Value<'r>, history_from: Option<u64>, out: &mut Translated<'r>) {
     let elsewhere = history_from.is_some_and(|from| from > 0);
     match provider {
         Provider::AnthropicMessages => anthropic::request(body, elsewhere, out),
@@ -192,8 +182,7 @@ fn for_each_event<'r>(
         }
     }
     let kind = JsonErrorKind::Syntax;
-    (!any && !event_stream(content_type) && !only_fields(data.bytes))
-        .then_some((data, JsonError { at: 0, kind }))
+    (!any && !event_stream(content_type) && !only_fields(data.bytes)).then_some((data, JsonError { at: 0, kind }))
 }
 
 fn deliver<'r>(value: Value<'r>, each: &mut dyn FnMut(Value<'r>)) {
@@ -211,13 +200,10 @@ fn done_marker(bytes: &[u8]) -> bool {
 /// A stream's text without data: comments, `event:` or `retry:` lines. Anything else (an error page) is not one.
 fn only_fields(bytes: &[u8]) -> bool {
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
-    bytes
-        .split(|byte| matches!(byte, b'\n' | b'\r'))
-        .filter(|line| !line.trim_ascii().is_empty())
-        .all(|line| {
-            let fields: [&[u8]; 5] = [b":", b"event:", b"id:", b"retry:", b"data"];
-            fields.iter().any(|field| line.starts_with(field))
-        })
+    bytes.split(|byte| matches!(byte, b'\n' | b'\r')).filter(|line| !line.trim_ascii().is_empty()).all(|line| {
+        let fields: [&[u8]; 5] = [b":", b"event:", b"id:", b"retry:", b"data"];
+        fields.iter().any(|field| line.starts_with(field))
+    })
 }
 
 // What provider files share.
@@ -229,24 +215,17 @@ pub(crate) fn member<'r>(value: Value<'r>, name: &str) -> Option<Value<'r>> {
 
 /// A member that is a string and not empty: ids and names count only then.
 pub(crate) fn named<'r>(value: Value<'r>, name: &str) -> Option<Value<'r>> {
-    value
-        .get(name)
-        .filter(|member| member.kind() == Kind::String && member.raw().len() > 2)
+    value.get(name).filter(|member| member.kind() == Kind::String && member.raw().len() > 2)
 }
 
 /// A member that is a string.
 pub(crate) fn string<'r>(value: Value<'r>, name: &str) -> Option<Value<'r>> {
-    value
-        .get(name)
-        .filter(|member| member.kind() == Kind::String)
+    value.get(name).filter(|member| member.kind() == Kind::String)
 }
 
 /// The value of `type`, empty where there is none. Borrows, since no known type needs an escape.
 pub(crate) fn type_of(value: Value<'_>) -> Cow<'_, str> {
-    value
-        .get("type")
-        .and_then(|name| name.str())
-        .unwrap_or_default()
+    value.get("type").and_then(|name| name.str()).unwrap_or_default()
 }
 
 pub(crate) fn position(value: Value<'_>, name: &str) -> Option<u32> {

@@ -151,6 +151,5 @@ pub(super) fn decimal(value: &str) -> Result<u64, Reject> {
 }
 
 pub(super) fn starts_with(text: &str, prefix: &str) -> bool {
-    text.get(..prefix.len())
-        .is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+    text.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
 }

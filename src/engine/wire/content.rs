@@ -25,15 +25,10 @@ pub(super) fn readable(content_type: Option<&str>) -> bool {
     };
     let charset = content_type.split(';').skip(1).find_map(|parameter| {
         let (name, value) = parameter.split_once('=')?;
-        name.trim()
-            .eq_ignore_ascii_case("charset")
-            .then(|| value.trim().trim_matches('"'))
+        name.trim().eq_ignore_ascii_case("charset").then(|| value.trim().trim_matches('"'))
     });
-    let utf8 = charset.is_none_or(|charset| {
-        ["utf-8", "utf8", "us-ascii"]
-            .iter()
-            .any(|known| charset.eq_ignore_ascii_case(known))
-    });
+    let utf8 = charset
+        .is_none_or(|charset| ["utf-8", "utf8", "us-ascii"].iter().any(|known| charset.eq_ignore_ascii_case(known)));
     utf8 && (json_type(Some(content_type)) || starts_with(media_type(content_type), "text/"))
 }
 

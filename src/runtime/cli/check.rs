@@ -158,15 +158,19 @@ impl<W: Write> Session<'_, W> {
             let text = line.strip_suffix(b"\n").unwrap_or(&line);
             let text = text.strip_suffix(b"\r").unwrap_or(text);
             if !text.is_empty() {
-                self.record(&Input {
-                    topic: &self.args.topic,
-                    partition,
-                    offset,
-                    timestamp: None,
-                    key: None,
-                    headers: &[],
-                    value: Some(text),
-                }, name, state)?;
+                self.record(
+                    &Input {
+                        topic: &self.args.topic,
+                        partition,
+                        offset,
+                        timestamp: None,
+                        key: None,
+                        headers: &[],
+                        value: Some(text),
+                    },
+                    name,
+                    state,
+                )?;
             }
             offset += 1;
             // The journal of a transaction is memory; a file has no transactions.
@@ -208,16 +212,20 @@ impl<W: Write> Session<'_, W> {
             ];
             let value = (!body.is_empty()).then_some(body);
             let offset = i64::try_from(offset).unwrap_or(i64::MAX);
-            self.record(&Input {
-                topic: &self.args.topic,
-                partition,
-                offset,
-                timestamp: None,
-                key: None,
-                // A closing has no data, so no content type.
-                headers: if value.is_some() { &headers } else { &headers[..6] },
-                value,
-            }, name, state)?;
+            self.record(
+                &Input {
+                    topic: &self.args.topic,
+                    partition,
+                    offset,
+                    timestamp: None,
+                    key: None,
+                    // A closing has no data, so no content type.
+                    headers: if value.is_some() { &headers } else { &headers[..6] },
+                    value,
+                },
+                name,
+                state,
+            )?;
         }
         Ok(())
     }

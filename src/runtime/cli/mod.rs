@@ -126,7 +126,11 @@ impl Failure {
     }
     fn problems(problems: &[Problem]) -> Self {
         let n = problems.len();
-        let head = if n == 1 { "1 problem in the configuration:".into() } else { format!("{n} problems in the configuration:") };
+        let head = if n == 1 {
+            "1 problem in the configuration:".into()
+        } else {
+            format!("{n} problems in the configuration:")
+        };
         Failure::Said(Exit::Usage, format!("{head}\n{}", config::listed(problems).trim_end()))
     }
 }

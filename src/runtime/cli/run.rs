@@ -177,7 +177,10 @@ impl Service {
                     format!(
                         "state.max_bytes gives each of {partitions} partitions {share} bytes, less than one conversation may take"
                     ),
-                    format!("raise state.max_bytes to at least {}", l.conversation_bytes * u64::from(partitions.unsigned_abs())),
+                    format!(
+                        "raise state.max_bytes to at least {}",
+                        l.conversation_bytes * u64::from(partitions.unsigned_abs())
+                    ),
                 ));
             }
             l.partition_bytes = share;

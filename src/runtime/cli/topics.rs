@@ -66,8 +66,7 @@ fn planned(style: Style, plans: &[TopicPlan]) -> String {
                 Action::MissingInput => (Tone::Bad, "missing; belongs to the producers".into()),
             };
             let create = matches!(p.action, Action::Create { .. });
-            let configs: Vec<String> =
-                p.configs.iter().filter(|_| create).map(|(k, v)| format!("{k}={v}")).collect();
+            let configs: Vec<String> = p.configs.iter().filter(|_| create).map(|(k, v)| format!("{k}={v}")).collect();
             vec![p.name.as_str().into(), Cell(tone, action), configs.join(" ").into()]
         })
         .collect();

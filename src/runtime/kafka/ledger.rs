@@ -57,22 +57,13 @@ impl ProducerContext for Context {
         let cause = match error.rdkafka_error_code() {
             // What an abort purges was not refused.
             Some(Code::PurgeQueue | Code::PurgeInflight) => return,
-            Some(Code::MessageSizeTooLarge | Code::InvalidMessageSize) => Cause::TooLarge {
-                topic: record.topic().to_owned(),
-                bytes: record.payload_len() + record.key_len(),
-            },
+            Some(Code::MessageSizeTooLarge | Code::InvalidMessageSize) => {
+                Cause::TooLarge { topic: record.topic().to_owned(), bytes: record.payload_len() + record.key_len() }
+            }
             Some(code) if is_transport(code) => Cause::Transport(error.to_string()),
-            _ => Cause::Other(format!(
-                "{} [{}]: {error}",
-                record.topic(),
-                record.partition()
-            )),
+            _ => Cause::Other(format!("{} [{}]: {error}", record.topic(), record.partition())),
         };
-        self.0
-            .failure
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get_or_insert(cause);
+        self.0.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(cause);
     }
 }
 
@@ -100,17 +91,11 @@ impl KafkaLedger {
     }
 
     fn producer(&self) -> Result<&BaseProducer<Context>, Cause> {
-        self.producer
-            .as_ref()
-            .ok_or_else(|| Cause::Other("there is no producer".into()))
+        self.producer.as_ref().ok_or_else(|| Cause::Other("there is no producer".into()))
     }
 
     fn failure(&self) -> Option<Cause> {
-        self.reports
-            .failure
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
+        self.reports.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// `flush` of the wrapper waits in steps of 100 ms; this takes as long as the broker does.
@@ -118,9 +103,7 @@ impl KafkaLedger {
         let producer = self.producer()?;
         while producer.in_flight_count() > 0 {
             if Instant::now() >= until {
-                return Err(Cause::Timeout(
-                    "outputs were not acknowledged in time".into(),
-                ));
+                return Err(Cause::Timeout("outputs were not acknowledged in time".into()));
             }
             let _ = producer.flush(Duration::ZERO);
             producer.poll(Duration::from_micros(500));
@@ -139,9 +122,7 @@ impl KafkaLedger {
         loop {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(Commit::Indefinite(Cause::Timeout(
-                    "the transaction's deadline passed".into(),
-                )));
+                return Err(Commit::Indefinite(Cause::Timeout("the transaction's deadline passed".into())));
             }
             match call(producer, left) {
                 Ok(()) => return Ok(()),
@@ -165,9 +146,7 @@ impl Ledger for KafkaLedger {
     fn begin(&mut self) -> Result<(), Cause> {
         self.reports.transport.store(false, Ordering::Release);
         let _ = self.failure();
-        self.producer()?
-            .begin_transaction()
-            .map_err(|e| Cause::Other(e.to_string()))
+        self.producer()?.begin_transaction().map_err(|e| Cause::Other(e.to_string()))
     }
 
     fn publish(&mut self, record: Publish<'_>) -> Result<(), Cause> {
@@ -178,23 +157,16 @@ impl Ledger for KafkaLedger {
         }
         let topic = match record.target {
             Target::Output(to) => self.settings.output(to),
-            Target::State(topic) => self
-                .states
-                .get(usize::from(topic))
-                .map_or("", String::as_str),
+            Target::State(topic) => self.states.get(usize::from(topic)).map_or("", String::as_str),
         };
-        let mut queued: BaseRecord<'_, [u8], [u8]> =
-            BaseRecord::to(topic).partition(record.partition);
+        let mut queued: BaseRecord<'_, [u8], [u8]> = BaseRecord::to(topic).partition(record.partition);
         queued.key = record.key;
         queued.payload = record.value;
         queued.timestamp = record.timestamp;
         if !record.headers.is_empty() {
             let mut headers = OwnedHeaders::new_with_capacity(record.headers.len());
             for (key, value) in record.headers {
-                headers = headers.insert(Header {
-                    key,
-                    value: Some(value.as_slice()),
-                });
+                headers = headers.insert(Header { key, value: Some(value.as_slice()) });
             }
             queued.headers = Some(headers);
         }
@@ -203,19 +175,13 @@ impl Ledger for KafkaLedger {
         loop {
             match producer.send(queued) {
                 Ok(()) => return Ok(()),
-                Err((KafkaError::MessageProduction(Code::QueueFull), again))
-                    if Instant::now() < until =>
-                {
+                Err((KafkaError::MessageProduction(Code::QueueFull), again)) if Instant::now() < until => {
                     producer.poll(Duration::from_millis(1));
                     queued = again;
                 }
                 Err((KafkaError::MessageProduction(Code::MessageSizeTooLarge), refused)) => {
-                    let bytes =
-                        refused.payload.map_or(0, <[u8]>::len) + refused.key.map_or(0, <[u8]>::len);
-                    return Err(Cause::TooLarge {
-                        topic: topic.to_owned(),
-                        bytes,
-                    });
+                    let bytes = refused.payload.map_or(0, <[u8]>::len) + refused.key.map_or(0, <[u8]>::len);
+                    return Err(Cause::TooLarge { topic: topic.to_owned(), bytes });
                 }
                 Err((error, _)) => return Err(Cause::Other(format!("{topic}: {error}"))),
             }
@@ -238,26 +204,18 @@ impl Ledger for KafkaLedger {
         }
         let mut offsets = TopicPartitionList::with_capacity(at.len());
         for (id, next) in at {
-            let topic = self
-                .settings
-                .inputs
-                .get(usize::from(id.topic))
-                .map_or("", String::as_str);
-            if let Err(error) =
-                offsets.add_partition_offset(topic, id.partition, Offset::Offset(*next))
-            {
+            let topic = self.settings.inputs.get(usize::from(id.topic)).map_or("", String::as_str);
+            if let Err(error) = offsets.add_partition_offset(topic, id.partition, Offset::Offset(*next)) {
                 return self.abort(Cause::Other(error.to_string()), limit);
             }
         }
-        let sent = self.repeated(until, |p, left| {
-            p.send_offsets_to_transaction(&offsets, who, left)
-        });
+        let sent = self.repeated(until, |p, left| p.send_offsets_to_transaction(&offsets, who, left));
         let done = sent.and_then(|()| self.repeated(until, |p, left| p.commit_transaction(left)));
         self.serve();
         match done {
-            Ok(()) if self.reports.transport.load(Ordering::Acquire) => Commit::Indefinite(
-                Cause::Transport("a connection failed during the transaction".into()),
-            ),
+            Ok(()) if self.reports.transport.load(Ordering::Acquire) => {
+                Commit::Indefinite(Cause::Transport("a connection failed during the transaction".into()))
+            }
             Ok(()) => Commit::Done,
             Err(Commit::Aborted(cause)) => self.abort(cause, limit),
             Err(other) => other,
@@ -269,10 +227,7 @@ impl Ledger for KafkaLedger {
         let ended = self.repeated(until, |p, left| p.abort_transaction(left));
         // The reports of purged records.
         self.serve();
-        let cause = self
-            .failure()
-            .filter(|_| !matches!(cause, Cause::TooLarge { .. }))
-            .unwrap_or(cause);
+        let cause = self.failure().filter(|_| !matches!(cause, Cause::TooLarge { .. })).unwrap_or(cause);
         match ended {
             Ok(()) if self.reports.transport.load(Ordering::Acquire) => Commit::Indefinite(cause),
             Ok(()) => Commit::Aborted(cause),
@@ -287,9 +242,7 @@ impl Ledger for KafkaLedger {
         let producer: BaseProducer<Context> = super::producer(&self.settings, self.worker)
             .create_with_context(Context(Arc::clone(&self.reports)))
             .map_err(|e| PortError::Fatal(e.to_string()))?;
-        producer
-            .init_transactions(limit)
-            .map_err(|e| init_error(&e))?;
+        producer.init_transactions(limit).map_err(|e| init_error(&e))?;
         self.producer = Some(producer);
         Ok(())
     }
@@ -298,12 +251,10 @@ impl Ledger for KafkaLedger {
 /// `Fatal` is what waiting does not repair.
 fn init_error(error: &KafkaError) -> PortError {
     match error.rdkafka_error_code() {
-        Some(Code::InvalidTransactionTimeout) => PortError::Fatal(format!(
-            "the broker refuses kafka.transaction_timeout: {error}"
-        )),
-        Some(code) if is_denied(code) => {
-            PortError::Fatal(format!("the transactional id may not be used: {error}"))
+        Some(Code::InvalidTransactionTimeout) => {
+            PortError::Fatal(format!("the broker refuses kafka.transaction_timeout: {error}"))
         }
+        Some(code) if is_denied(code) => PortError::Fatal(format!("the transactional id may not be used: {error}")),
         _ => PortError::Transient(error.to_string()),
     }
 }
@@ -338,10 +289,7 @@ fn classify(error: &KafkaError) -> Verdict {
         _ if answered && inner.is_retriable() => Verdict::Again,
         _ if inner.is_fatal() => Verdict::Indefinite(Cause::Other(why)),
         _ if is_generation(code) => Verdict::Abort(Cause::Generation(why)),
-        Code::MessageSizeTooLarge => Verdict::Abort(Cause::TooLarge {
-            topic: String::new(),
-            bytes: 0,
-        }),
+        Code::MessageSizeTooLarge => Verdict::Abort(Cause::TooLarge { topic: String::new(), bytes: 0 }),
         _ if inner.txn_requires_abort() => Verdict::Abort(Cause::Other(why)),
         _ => Verdict::Indefinite(Cause::Other(why)),
     }
@@ -351,10 +299,7 @@ fn classify(error: &KafkaError) -> Verdict {
 pub fn fenced_error(settings: &Settings, worker: u32) -> EnvironmentError {
     EnvironmentError::new(
         "producer_fenced",
-        format!(
-            "another process uses the transactional id {}-{}-{worker}",
-            settings.group, settings.instance
-        ),
+        format!("another process uses the transactional id {}-{}-{worker}", settings.group, settings.instance),
         "give every instance its own name (SLUICEGATE__INSTANCE), or stop the other one",
     )
 }

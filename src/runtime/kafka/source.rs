@@ -50,23 +50,15 @@ impl Context {
 
     fn id(&self, topic: &str, partition: i32) -> Option<PartitionId> {
         let topic = self.inputs.iter().position(|t| t == topic)?;
-        Some(PartitionId {
-            topic: u16::try_from(topic).ok()?,
-            partition,
-        })
+        Some(PartitionId { topic: u16::try_from(topic).ok()?, partition })
     }
 
     fn name(&self, at: PartitionId) -> &str {
-        self.inputs
-            .get(usize::from(at.topic))
-            .map_or("", String::as_str)
+        self.inputs.get(usize::from(at.topic)).map_or("", String::as_str)
     }
 
     fn ids(&self, list: &TopicPartitionList) -> Vec<PartitionId> {
-        list.elements()
-            .iter()
-            .filter_map(|e| self.id(e.topic(), e.partition()))
-            .collect()
+        list.elements().iter().filter_map(|e| self.id(e.topic(), e.partition())).collect()
     }
 
     fn list(&self, parts: &[PartitionId]) -> TopicPartitionList {
@@ -90,11 +82,7 @@ impl ClientContext for Context {
     fn stats(&self, statistics: Statistics) {
         let mut shared = self.shared();
         for (topic, partitions) in &statistics.topics {
-            for partition in partitions
-                .partitions
-                .values()
-                .filter(|p| p.desired && p.ls_offset >= 0)
-            {
+            for partition in partitions.partitions.values().filter(|p| p.desired && p.ls_offset >= 0) {
                 if let Some(at) = self.id(topic, partition.partition) {
                     shared.ends.insert(at, partition.ls_offset);
                 }
@@ -104,20 +92,12 @@ impl ClientContext for Context {
 }
 
 impl ConsumerContext for Context {
-    fn rebalance(
-        &self,
-        consumer: &BaseConsumer<Self>,
-        what: RDKafkaRespErr,
-        list: &mut TopicPartitionList,
-    ) {
+    fn rebalance(&self, consumer: &BaseConsumer<Self>, what: RDKafkaRespErr, list: &mut TopicPartitionList) {
         let assign = what == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS;
         let parts = self.ids(list);
         if self.closing.load(Ordering::Acquire) {
             let mut shared = self.shared();
-            let mine: Vec<_> = parts
-                .into_iter()
-                .filter(|p| shared.started.remove(p))
-                .collect();
+            let mine: Vec<_> = parts.into_iter().filter(|p| shared.started.remove(p)).collect();
             drop(shared);
             let _ = if assign {
                 consumer.incremental_assign(&TopicPartitionList::new())
@@ -146,14 +126,10 @@ pub struct KafkaSource {
 
 impl KafkaSource {
     pub fn new(settings: &Arc<Settings>, worker: u32) -> Result<Self, EnvironmentError> {
-        let context = Context {
-            inputs: settings.inputs.clone(),
-            closing: AtomicBool::new(false),
-            shared: Mutex::default(),
-        };
-        let consumer: BaseConsumer<Context> = super::member(settings, worker)
-            .create_with_context(context)
-            .map_err(|e| client_error(&e))?;
+        let context =
+            Context { inputs: settings.inputs.clone(), closing: AtomicBool::new(false), shared: Mutex::default() };
+        let consumer: BaseConsumer<Context> =
+            super::member(settings, worker).create_with_context(context).map_err(|e| client_error(&e))?;
         let inputs: Vec<&str> = settings.inputs.iter().map(String::as_str).collect();
         consumer.subscribe(&inputs).map_err(|e| client_error(&e))?;
         let context = Arc::clone(consumer.context());
@@ -167,30 +143,18 @@ impl KafkaSource {
     }
 
     fn consumer(&self) -> Result<&BaseConsumer<Context>, PortError> {
-        self.consumer
-            .as_ref()
-            .ok_or_else(|| PortError::Fatal("the consumer is closed".into()))
+        self.consumer.as_ref().ok_or_else(|| PortError::Fatal("the consumer is closed".into()))
     }
 
     fn take_started(&self, parts: &[PartitionId]) -> Vec<PartitionId> {
         let mut shared = self.context.shared();
-        parts
-            .iter()
-            .copied()
-            .filter(|p| shared.started.remove(p))
-            .collect()
+        parts.iter().copied().filter(|p| shared.started.remove(p)).collect()
     }
 
     /// The client says only the partition's number; with several inputs the broker is asked which topic ended.
     fn ended(&mut self, partition: i32) -> Inbound {
-        let candidates: Vec<_> = self
-            .context
-            .shared()
-            .started
-            .iter()
-            .copied()
-            .filter(|p| p.partition == partition)
-            .collect();
+        let candidates: Vec<_> =
+            self.context.shared().started.iter().copied().filter(|p| p.partition == partition).collect();
         match candidates.as_slice() {
             [] => Inbound::Idle,
             [one] => Inbound::End(*one),
@@ -206,21 +170,11 @@ impl KafkaSource {
         let Some(partition) = self.unclear.iter().find(|(_, at)| due(at)).map(|(p, _)| *p) else {
             return Ok(());
         };
-        let candidates: Vec<_> = self
-            .context
-            .shared()
-            .started
-            .iter()
-            .copied()
-            .filter(|p| p.partition == partition)
-            .collect();
+        let candidates: Vec<_> =
+            self.context.shared().started.iter().copied().filter(|p| p.partition == partition).collect();
         let mut all = true;
         for at in candidates {
-            let end = self.consumer()?.fetch_watermarks(
-                self.context.name(at),
-                partition,
-                Duration::from_secs(1),
-            );
+            let end = self.consumer()?.fetch_watermarks(self.context.name(at), partition, Duration::from_secs(1));
             match (end, self.positions.get(&at)) {
                 (Ok((_, high)), Some(next)) if *next >= high => {
                     self.context.shared().events.push_back(Inbound::End(at));
@@ -239,28 +193,16 @@ impl KafkaSource {
 impl Source for KafkaSource {
     type Membership = ConsumerGroupMetadata;
 
-    fn poll(
-        &mut self,
-        wait: Duration,
-        on_record: &mut dyn FnMut(Record<'_>),
-    ) -> Result<Inbound, PortError> {
+    fn poll(&mut self, wait: Duration, on_record: &mut dyn FnMut(Record<'_>)) -> Result<Inbound, PortError> {
         if !self.unclear.is_empty() {
             self.look_up_ends()?;
         }
         if let Some(event) = self.context.shared().events.pop_front() {
             return Ok(event);
         }
-        let consumer = self
-            .consumer
-            .as_ref()
-            .ok_or_else(|| PortError::Fatal("the consumer is closed".into()))?;
+        let consumer = self.consumer.as_ref().ok_or_else(|| PortError::Fatal("the consumer is closed".into()))?;
         match consumer.poll(wait) {
-            None => Ok(self
-                .context
-                .shared()
-                .events
-                .pop_front()
-                .unwrap_or(Inbound::Idle)),
+            None => Ok(self.context.shared().events.pop_front().unwrap_or(Inbound::Idle)),
             Some(Ok(message)) => {
                 let Some(at) = self.context.id(message.topic(), message.partition()) else {
                     return Ok(Inbound::Idle);
@@ -295,16 +237,14 @@ impl Source for KafkaSource {
             }
             Some(Err(error)) => {
                 if let Some((code, why)) = self.consumer()?.client().fatal_error() {
-                    return Err(PortError::Fatal(format!(
-                        "the consumer died: {code}: {why}"
-                    )));
+                    return Err(PortError::Fatal(format!("the consumer died: {code}: {why}")));
                 }
                 match error.rdkafka_error_code() {
-                    Some(
-                        RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange,
-                    ) => Err(PortError::Fatal(format!(
-                        "the next offset of the group is no longer in its input topic: {error}"
-                    ))),
+                    Some(RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange) => {
+                        Err(PortError::Fatal(format!(
+                            "the next offset of the group is no longer in its input topic: {error}"
+                        )))
+                    }
                     Some(code) if super::is_denied(code) => {
                         tracing::error!(event = "kafka.denied", error = %error);
                         Ok(Inbound::Idle)
@@ -320,24 +260,17 @@ impl Source for KafkaSource {
             && let Some(Ok(message)) = consumer.poll(Duration::ZERO)
         {
             // Nothing is started while only serving; what slips through is read again after the next start.
-            tracing::debug!(
-                event = "kafka.unexpected_record",
-                partition = message.partition()
-            );
+            tracing::debug!(event = "kafka.unexpected_record", partition = message.partition());
         }
     }
 
     fn accept(&mut self, _parts: &[PartitionId]) -> Result<(), PortError> {
-        self.consumer()?
-            .incremental_assign(&TopicPartitionList::new())
-            .map_err(assignment_error)
+        self.consumer()?.incremental_assign(&TopicPartitionList::new()).map_err(assignment_error)
     }
 
     fn release(&mut self, parts: &[PartitionId]) -> Result<(), PortError> {
         let mine = self.take_started(parts);
-        self.consumer()?
-            .incremental_unassign(&self.context.list(&mine))
-            .map_err(assignment_error)
+        self.consumer()?.incremental_unassign(&self.context.list(&mine)).map_err(assignment_error)
     }
 
     fn start(&mut self, at: PartitionId, offset: i64) -> Result<(), PortError> {
@@ -345,16 +278,10 @@ impl Source for KafkaSource {
             return Ok(());
         }
         let mut list = TopicPartitionList::with_capacity(1);
-        let from = if self.settings.durable {
-            Offset::Offset(offset)
-        } else {
-            Offset::Beginning
-        };
+        let from = if self.settings.durable { Offset::Offset(offset) } else { Offset::Beginning };
         list.add_partition_offset(self.context.name(at), at.partition, from)
             .map_err(|e| PortError::Fatal(e.to_string()))?;
-        self.consumer()?
-            .incremental_assign(&list)
-            .map_err(assignment_error)?;
+        self.consumer()?.incremental_assign(&list).map_err(assignment_error)?;
         self.positions.insert(at, offset);
         self.context.shared().started.insert(at);
         Ok(())
@@ -365,15 +292,11 @@ impl Source for KafkaSource {
         if mine.is_empty() {
             return Ok(());
         }
-        self.consumer()?
-            .incremental_unassign(&self.context.list(&mine))
-            .map_err(assignment_error)
+        self.consumer()?.incremental_unassign(&self.context.list(&mine)).map_err(assignment_error)
     }
 
     fn membership(&self) -> Result<ConsumerGroupMetadata, PortError> {
-        self.consumer()?
-            .group_metadata()
-            .ok_or_else(|| PortError::Transient("not a member of the group".into()))
+        self.consumer()?.group_metadata().ok_or_else(|| PortError::Transient("not a member of the group".into()))
     }
 
     fn committed(
@@ -387,9 +310,7 @@ impl Source for KafkaSource {
             .map_err(|e| PortError::Transient(e.to_string()))?;
         let mut found = BTreeMap::new();
         for element in answer.elements() {
-            element
-                .error()
-                .map_err(|e| PortError::Transient(e.to_string()))?;
+            element.error().map_err(|e| PortError::Transient(e.to_string()))?;
             if let Some(at) = self.context.id(element.topic(), element.partition()) {
                 found.insert(at, offset_of(element.offset()));
             }
@@ -398,27 +319,15 @@ impl Source for KafkaSource {
     }
 
     fn writable(&mut self, topic: u16, limit: Duration) -> Result<i32, PortError> {
-        let input = self.context.name(PartitionId {
-            topic,
-            partition: 0,
-        });
+        let input = self.context.name(PartitionId { topic, partition: 0 });
         let mut least = i32::MAX;
         let state = crate::runtime::settings::state_topic(input);
-        for name in self
-            .settings
-            .outputs()
-            .into_iter()
-            .chain(self.settings.durable.then_some(state.as_str()))
-        {
+        for name in self.settings.outputs().into_iter().chain(self.settings.durable.then_some(state.as_str())) {
             let metadata = self
                 .consumer()?
                 .fetch_metadata(Some(name), limit)
                 .map_err(|e| PortError::Transient(format!("{name}: {e}")))?;
-            let count = metadata
-                .topics()
-                .iter()
-                .find(|t| t.name() == name)
-                .map_or(0, |t| t.partitions().len());
+            let count = metadata.topics().iter().find(|t| t.name() == name).map_or(0, |t| t.partitions().len());
             least = least.min(i32::try_from(count).unwrap_or(i32::MAX));
         }
         Ok(least)
@@ -469,11 +378,7 @@ impl<'a> RawHeaders<'a> {
                 _ => 0,
             }
         };
-        Self {
-            headers,
-            count,
-            of: PhantomData,
-        }
+        Self { headers, count, of: PhantomData }
     }
 
     fn count(&self) -> usize {
@@ -485,19 +390,12 @@ impl<'a> RawHeaders<'a> {
         let (mut name, mut value, mut size) = (std::ptr::null(), std::ptr::null(), 0);
         // SAFETY: name and value point into the record, which outlives `'a`; they are read only on success.
         unsafe {
-            let found = raw::rd_kafka_header_get_all(
-                self.headers,
-                index,
-                &raw mut name,
-                &raw mut value,
-                &raw mut size,
-            );
+            let found = raw::rd_kafka_header_get_all(self.headers, index, &raw mut name, &raw mut value, &raw mut size);
             if found != RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR {
                 return ("\u{fffd}", None);
             }
             let name = CStr::from_ptr(name).to_str().unwrap_or("\u{fffd}");
-            let value =
-                (!value.is_null()).then(|| std::slice::from_raw_parts(value.cast::<u8>(), size));
+            let value = (!value.is_null()).then(|| std::slice::from_raw_parts(value.cast::<u8>(), size));
             (name, value)
         }
     }

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rdkafka::admin::{
-    AdminClient, AdminOptions, NewPartitions, NewTopic, ResourceSpecifier, TopicReplication,
-};
+use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use rdkafka::types::RDKafkaRespErr;
@@ -54,9 +52,8 @@ pub enum Action {
 
 /// Asks for the cluster until it answers, at most `startup_timeout`.
 pub fn inspect(settings: &Settings) -> Result<Cluster, EnvironmentError> {
-    let consumer: BaseConsumer<Errors> = super::client(settings)
-        .create_with_context(Errors::default())
-        .map_err(|e| client_error(&e))?;
+    let consumer: BaseConsumer<Errors> =
+        super::client(settings).create_with_context(Errors::default()).map_err(|e| client_error(&e))?;
     let until = Instant::now() + settings.startup_timeout;
     loop {
         // Without polling the reason of a failed connection is never reported.
@@ -64,21 +61,15 @@ pub fn inspect(settings: &Settings) -> Result<Cluster, EnvironmentError> {
         let left = until.saturating_duration_since(Instant::now());
         match consumer.fetch_metadata(None, ASK.min(left.max(Duration::from_millis(100)))) {
             Ok(metadata) => {
-                let topics = metadata.topics().iter().filter(|t| {
-                    t.error().is_none_or(|e| {
-                        e != RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART
-                    })
-                });
+                let topics = metadata
+                    .topics()
+                    .iter()
+                    .filter(|t| t.error().is_none_or(|e| e != RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART));
                 return Ok(Cluster {
                     id: consumer.client().fetch_cluster_id(ASK).unwrap_or_default(),
                     brokers: metadata.brokers().len(),
                     topics: topics
-                        .map(|t| {
-                            (
-                                t.name().to_owned(),
-                                i32::try_from(t.partitions().len()).unwrap_or(i32::MAX),
-                            )
-                        })
+                        .map(|t| (t.name().to_owned(), i32::try_from(t.partitions().len()).unwrap_or(i32::MAX)))
                         .collect(),
                 });
             }
@@ -87,12 +78,7 @@ pub fn inspect(settings: &Settings) -> Result<Cluster, EnvironmentError> {
                 let seen = consumer.context().last();
                 tracing::warn!(event = "kafka.waiting", bootstrap = settings.bootstrap, error = %error, reason = seen.as_deref().unwrap_or(""));
                 if Instant::now() >= until {
-                    return Err(unreachable(
-                        settings,
-                        &error,
-                        seen,
-                        consumer.context().denied(),
-                    ));
+                    return Err(unreachable(settings, &error, seen, consumer.context().denied()));
                 }
                 std::thread::sleep(Duration::from_millis(200).min(left));
             }
@@ -103,12 +89,7 @@ pub fn inspect(settings: &Settings) -> Result<Cluster, EnvironmentError> {
 /// Refuses what cannot work, and says what cannot work yet: the inputs whose outputs have too few partitions.
 pub fn check(settings: &Settings) -> Result<Cluster, EnvironmentError> {
     let cluster = inspect(settings)?;
-    for name in settings
-        .inputs
-        .iter()
-        .map(String::as_str)
-        .chain(settings.outputs())
-    {
+    for name in settings.inputs.iter().map(String::as_str).chain(settings.outputs()) {
         require(&cluster, name, settings.inputs.iter().any(|i| i == name))?;
     }
     if !settings.durable {
@@ -121,18 +102,8 @@ pub fn check(settings: &Settings) -> Result<Cluster, EnvironmentError> {
     let needs = settings
         .inputs
         .iter()
-        .map(|i| {
-            (
-                state_topic(i),
-                settings.sizes.entry,
-                "a state entry (limits.entry_bytes)",
-            )
-        })
-        .chain([(
-            settings.verdicts.clone(),
-            settings.sizes.verdict,
-            "a verdict (limits.verdict_bytes)",
-        )]);
+        .map(|i| (state_topic(i), settings.sizes.entry, "a state entry (limits.entry_bytes)"))
+        .chain([(settings.verdicts.clone(), settings.sizes.verdict, "a verdict (limits.verdict_bytes)")]);
     for (topic, bytes, what) in needs {
         let Some(&limit) = limits.get(&topic) else {
             continue;
@@ -140,13 +111,8 @@ pub fn check(settings: &Settings) -> Result<Cluster, EnvironmentError> {
         if limit < bytes + FRAMING {
             return Err(EnvironmentError::new(
                 "topic_limit",
-                format!(
-                    "topic {topic} allows {limit} bytes a record, which cannot hold {what} of {bytes} bytes"
-                ),
-                format!(
-                    "set max.message.bytes of {topic} to at least {}, or lower the limit",
-                    bytes + FRAMING
-                ),
+                format!("topic {topic} allows {limit} bytes a record, which cannot hold {what} of {bytes} bytes"),
+                format!("set max.message.bytes of {topic} to at least {}, or lower the limit", bytes + FRAMING),
             ));
         }
     }
@@ -158,17 +124,10 @@ fn require(cluster: &Cluster, name: &str, input: bool) -> Result<(), Environment
         return Ok(());
     }
     let (kind, repair) = match input {
-        true => (
-            "input topic",
-            "create it as your producers need it, then run `sluicegate topics apply` for the rest",
-        ),
+        true => ("input topic", "create it as your producers need it, then run `sluicegate topics apply` for the rest"),
         false => ("topic", "run `sluicegate topics apply`"),
     };
-    Err(EnvironmentError::new(
-        "topic_missing",
-        format!("{kind} {name} does not exist"),
-        repair,
-    ))
+    Err(EnvironmentError::new("topic_missing", format!("{kind} {name} does not exist"), repair))
 }
 
 /// `max.message.bytes` of the topics that we write; those that may not be described are left out.
@@ -188,9 +147,7 @@ pub fn message_limits(settings: &Settings) -> Result<BTreeMap<String, usize>, En
     for (name, answer) in names.iter().zip(answers) {
         match answer {
             Ok(resource) => {
-                let value = resource
-                    .get("max.message.bytes")
-                    .and_then(|e| e.value.as_deref()?.parse().ok());
+                let value = resource.get("max.message.bytes").and_then(|e| e.value.as_deref()?.parse().ok());
                 limits.extend(value.map(|bytes| (name.clone(), bytes)));
             }
             Err(code) => {
@@ -203,21 +160,11 @@ pub fn message_limits(settings: &Settings) -> Result<BTreeMap<String, usize>, En
 
 /// What is missing, in the order in which it would be made.
 pub fn plan(settings: &Settings, cluster: &Cluster) -> Vec<TopicPlan> {
-    let widest = settings
-        .inputs
-        .iter()
-        .filter_map(|i| cluster.topics.get(i))
-        .copied()
-        .max()
-        .unwrap_or(0);
+    let widest = settings.inputs.iter().filter_map(|i| cluster.topics.get(i)).copied().max().unwrap_or(0);
     let mut plans = Vec::new();
     for input in &settings.inputs {
         let Some(&partitions) = cluster.topics.get(input) else {
-            plans.push(TopicPlan {
-                name: input.clone(),
-                action: Action::MissingInput,
-                configs: Vec::new(),
-            });
+            plans.push(TopicPlan { name: input.clone(), action: Action::MissingInput, configs: Vec::new() });
             continue;
         };
         let configs = vec![
@@ -230,65 +177,36 @@ pub fn plan(settings: &Settings, cluster: &Cluster) -> Vec<TopicPlan> {
         plans.push(planned(cluster, state_topic(input), partitions, configs));
     }
     let day = 86_400_000_u64;
-    let outputs = [
-        (&settings.verdicts, 30),
-        (&settings.redacted, 7),
-        (&settings.deadletters, 14),
-    ];
+    let outputs = [(&settings.verdicts, 30), (&settings.redacted, 7), (&settings.deadletters, 14)];
     for (name, days) in outputs {
-        let mut configs = vec![
-            ("cleanup.policy", "delete".to_owned()),
-            ("retention.ms", (days * day).to_string()),
-        ];
+        let mut configs = vec![("cleanup.policy", "delete".to_owned()), ("retention.ms", (days * day).to_string())];
         if name != &settings.verdicts {
-            configs.push((
-                "max.message.bytes",
-                (settings.sizes.output + FRAMING).to_string(),
-            ));
+            configs.push(("max.message.bytes", (settings.sizes.output + FRAMING).to_string()));
         }
         plans.push(planned(cluster, name.clone(), widest, configs));
     }
     plans
 }
 
-fn planned(
-    cluster: &Cluster,
-    name: String,
-    partitions: i32,
-    configs: Vec<(&'static str, String)>,
-) -> TopicPlan {
+fn planned(cluster: &Cluster, name: String, partitions: i32, configs: Vec<(&'static str, String)>) -> TopicPlan {
     let action = match cluster.topics.get(&name) {
         _ if partitions == 0 => Action::Nothing,
         None => Action::Create { partitions },
-        Some(&from) if from < partitions => Action::Grow {
-            from,
-            to: partitions,
-        },
+        Some(&from) if from < partitions => Action::Grow { from, to: partitions },
         Some(_) => Action::Nothing,
     };
-    TopicPlan {
-        name,
-        action,
-        configs,
-    }
+    TopicPlan { name, action, configs }
 }
 
 /// Carries out a plan; `replication` -1 takes the broker's default.
-pub fn apply(
-    settings: &Settings,
-    plans: &[TopicPlan],
-    replication: i32,
-) -> Result<(), EnvironmentError> {
+pub fn apply(settings: &Settings, plans: &[TopicPlan], replication: i32) -> Result<(), EnvironmentError> {
     let admin = admin(settings)?;
-    let options = AdminOptions::new()
-        .request_timeout(Some(ASK * 2))
-        .operation_timeout(Some(ASK * 2));
+    let options = AdminOptions::new().request_timeout(Some(ASK * 2)).operation_timeout(Some(ASK * 2));
     for plan in plans {
         let results = match plan.action {
             Action::Nothing | Action::MissingInput => continue,
             Action::Create { partitions } => {
-                let mut topic =
-                    NewTopic::new(&plan.name, partitions, TopicReplication::Fixed(replication));
+                let mut topic = NewTopic::new(&plan.name, partitions, TopicReplication::Fixed(replication));
                 for (key, value) in &plan.configs {
                     topic = topic.set(key, value);
                 }
@@ -299,8 +217,7 @@ pub fn apply(
                 wait(async { admin.create_partitions([&wider], &options).await })?
             }
         };
-        let results =
-            results.map_err(|e| admin_error(&format!("change topic {}", plan.name), &e))?;
+        let results = results.map_err(|e| admin_error(&format!("change topic {}", plan.name), &e))?;
         for result in results {
             match result {
                 Ok(_) | Err((_, Code::TopicAlreadyExists)) => {
@@ -326,20 +243,16 @@ fn settled(settings: &Settings, plans: &[TopicPlan]) -> Result<(), EnvironmentEr
         let cluster = inspect(settings)?;
         let missing = plans.iter().find(|plan| match plan.action {
             Action::Nothing | Action::MissingInput => false,
-            Action::Create { partitions: wanted } | Action::Grow { to: wanted, .. } => cluster
-                .topics
-                .get(&plan.name)
-                .is_none_or(|&found| found < wanted),
+            Action::Create { partitions: wanted } | Action::Grow { to: wanted, .. } => {
+                cluster.topics.get(&plan.name).is_none_or(|&found| found < wanted)
+            }
         });
         match missing {
             None => return Ok(()),
             Some(plan) if Instant::now() >= until => {
                 return Err(EnvironmentError::new(
                     "topic_refused",
-                    format!(
-                        "topic {} was created, but the brokers do not show it",
-                        plan.name
-                    ),
+                    format!("topic {} was created, but the brokers do not show it", plan.name),
                     "check the brokers' controller log, then run `sluicegate topics apply` again",
                 ));
             }
@@ -349,22 +262,14 @@ fn settled(settings: &Settings, plans: &[TopicPlan]) -> Result<(), EnvironmentEr
 }
 
 fn admin(settings: &Settings) -> Result<AdminClient<Quiet>, EnvironmentError> {
-    super::client(settings)
-        .create_with_context(Quiet)
-        .map_err(|e| client_error(&e))
+    super::client(settings).create_with_context(Quiet).map_err(|e| client_error(&e))
 }
 
 /// The admin calls have only an async form; they end by their own request timeout.
 fn wait<T>(call: impl Future<Output = T>) -> Result<T, EnvironmentError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .build()
-        .map_err(|e| {
-            EnvironmentError::new(
-                "runtime",
-                format!("no thread runtime could be made: {e}"),
-                "check the process limits",
-            )
-        })?;
+    let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(|e| {
+        EnvironmentError::new("runtime", format!("no thread runtime could be made: {e}"), "check the process limits")
+    })?;
     Ok(runtime.block_on(call))
 }
 
@@ -376,18 +281,10 @@ fn admin_error(what: &str, error: &KafkaError) -> EnvironmentError {
     )
 }
 
-fn unreachable(
-    settings: &Settings,
-    error: &KafkaError,
-    seen: Option<String>,
-    denied: bool,
-) -> EnvironmentError {
+fn unreachable(settings: &Settings, error: &KafkaError, seen: Option<String>, denied: bool) -> EnvironmentError {
     let why = seen.unwrap_or_else(|| error.to_string());
     if denied {
-        let mechanism = settings
-            .properties
-            .get("sasl.mechanism")
-            .or(settings.properties.get("sasl.mechanisms"));
+        let mechanism = settings.properties.get("sasl.mechanism").or(settings.properties.get("sasl.mechanisms"));
         return EnvironmentError::new(
             "kafka_denied",
             format!(
@@ -418,9 +315,7 @@ impl Errors {
         self.0.lock().ok()?.as_ref().map(|(_, why)| why.clone())
     }
     fn denied(&self) -> bool {
-        self.0
-            .lock()
-            .is_ok_and(|seen| seen.as_ref().is_some_and(|(code, _)| is_denied(*code)))
+        self.0.lock().is_ok_and(|seen| seen.as_ref().is_some_and(|(code, _)| is_denied(*code)))
     }
 }
 

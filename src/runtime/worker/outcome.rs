@@ -5,9 +5,7 @@ use std::time::Duration;
 use super::{Batch, Ended, Phase, Worker};
 use crate::runtime::environment::EnvironmentError;
 use crate::runtime::judge::Judge;
-use crate::runtime::port::{
-    Cause, Clock, Commit, Ledger, PartitionId, PortError, Positions, Restore, Source,
-};
+use crate::runtime::port::{Cause, Clock, Commit, Ledger, PartitionId, PortError, Positions, Restore, Source};
 
 /// How long one attempt to make a producer or to fetch offsets may take.
 const ATTEMPT: Duration = Duration::from_secs(10);
@@ -26,22 +24,14 @@ where
     pub(super) fn first_producer(&mut self) -> Result<(), Ended> {
         let until = self.ports.clock.now() + self.settings.startup_timeout;
         loop {
-            match self
-                .ports
-                .ledger
-                .rebuild(ATTEMPT.min(self.settings.startup_timeout))
-            {
+            match self.ports.ledger.rebuild(ATTEMPT.min(self.settings.startup_timeout)) {
                 Ok(()) => return Ok(()),
                 Err(PortError::Fatal(why)) => return Err(producer_error(why)),
                 Err(PortError::Transient(why)) if self.ports.clock.now() >= until => {
                     return Err(producer_error(why));
                 }
                 Err(PortError::Transient(why)) => {
-                    tracing::warn!(
-                        event = "producer.waiting",
-                        worker = self.number,
-                        error = why
-                    );
+                    tracing::warn!(event = "producer.waiting", worker = self.number, error = why);
                     self.pause(Duration::from_millis(200))?;
                 }
             }
@@ -61,11 +51,9 @@ where
             }
         }
         let now = self.ports.clock.now();
-        self.telemetry
-            .committed(self.number, self.batch.records, now.saturating_sub(began));
+        self.telemetry.committed(self.number, self.batch.records, now.saturating_sub(began));
         if let Some(oldest) = self.batch.oldest {
-            self.telemetry
-                .latency(self.number, self.ports.clock.wall() - oldest);
+            self.telemetry.latency(self.number, self.ports.clock.wall() - oldest);
         }
         self.batch = Batch::default();
         self.last_commit = now;
@@ -75,10 +63,7 @@ where
     /// Aborts the open transaction and reads its records again.
     pub(super) fn give_up(&mut self, cause: Cause) -> Result<(), Ended> {
         let commit = match self.batch.open {
-            true => self
-                .ports
-                .ledger
-                .abort(cause, self.settings.transaction_timeout),
+            true => self.ports.ledger.abort(cause, self.settings.transaction_timeout),
             // The transaction could not even begin.
             false => Commit::Indefinite(cause),
         };
@@ -102,9 +87,7 @@ where
             let error = EnvironmentError::new(
                 "output_too_large",
                 format!("a record of {bytes} bytes for topic {topic} was refused as too large"),
-                format!(
-                    "raise max.message.bytes of {topic}, or lower limits.output_bytes and limits.verdict_bytes"
-                ),
+                format!("raise max.message.bytes of {topic}, or lower limits.output_bytes and limits.verdict_bytes"),
             );
             return Err(Ended::Environment(error));
         }
@@ -112,16 +95,12 @@ where
         match &commit {
             Commit::Fenced(_) => {
                 let now = self.ports.clock.now();
-                self.fenced
-                    .retain(|at| now.saturating_sub(*at) < Duration::from_secs(60));
+                self.fenced.retain(|at| now.saturating_sub(*at) < Duration::from_secs(60));
                 self.fenced.push(now);
                 if self.fenced.len() >= FENCED_MAX {
                     return Err(Ended::Environment(EnvironmentError::new(
                         "producer_fenced",
-                        format!(
-                            "another process uses the transactional id of instance {}",
-                            self.settings.instance
-                        ),
+                        format!("another process uses the transactional id of instance {}", self.settings.instance),
                         "give every instance its own name, or stop the other one",
                     )));
                 }
@@ -140,11 +119,7 @@ where
         self.last_commit = self.ports.clock.now();
         // An abort that repeats is not helped by haste.
         let pause = Duration::from_millis(20) * (1 << self.failures.min(6));
-        if self.failures > 1 {
-            self.pause(pause)
-        } else {
-            Ok(())
-        }
+        if self.failures > 1 { self.pause(pause) } else { Ok(()) }
     }
 
     /// A new producer settles what the old one left; then the committed offsets say how it went.
@@ -165,26 +140,15 @@ where
                 Ok(committed) => break committed,
                 Err(error @ PortError::Fatal(_)) => return Err(self.dead(&error)),
                 Err(PortError::Transient(why)) => {
-                    tracing::warn!(
-                        event = "producer.waiting",
-                        worker = self.number,
-                        error = why
-                    );
+                    tracing::warn!(event = "producer.waiting", worker = self.number, error = why);
                     self.telemetry.alive(self.number, false);
                     self.pause(Duration::from_millis(500))?;
                 }
             }
         };
         self.telemetry.rebuilt(self.number, reason);
-        let done = touched
-            .iter()
-            .all(|(at, next)| committed.get(at).copied().flatten() == Some(*next));
-        tracing::info!(
-            event = "transaction.resolved",
-            worker = self.number,
-            reason,
-            committed = done
-        );
+        let done = touched.iter().all(|(at, next)| committed.get(at).copied().flatten() == Some(*next));
+        tracing::info!(event = "transaction.resolved", worker = self.number, reason, committed = done);
         let (mut again, mut started) = (Vec::new(), Vec::new());
         for (&at, phase) in &mut self.phases {
             let Phase::Live(live) = phase else { continue };
@@ -209,10 +173,7 @@ where
             started.push((at, live.next));
         }
         for (at, next) in started {
-            self.ports
-                .source
-                .start(at, next)
-                .map_err(|e| self.dead(&e))?;
+            self.ports.source.start(at, next).map_err(|e| self.dead(&e))?;
         }
         for at in again {
             self.restore(at)?;
@@ -251,11 +212,7 @@ where
             started.push((at, live.committed));
         }
         for (at, next) in started {
-            let moved = self
-                .ports
-                .source
-                .stop(&[at])
-                .and_then(|()| self.ports.source.start(at, next));
+            let moved = self.ports.source.stop(&[at]).and_then(|()| self.ports.source.start(at, next));
             moved.map_err(|e| self.dead(&e))?;
         }
         for at in again {

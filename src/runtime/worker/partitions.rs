@@ -23,11 +23,7 @@ where
         self.ports.source.accept(parts).map_err(|e| self.dead(&e))?;
         for &at in parts {
             let width = self.ports.source.writable(at.topic, ASK).unwrap_or(0);
-            if at.partition < width {
-                self.restore(at)?
-            } else {
-                self.park(at, width)
-            }
+            if at.partition < width { self.restore(at)? } else { self.park(at, width) }
         }
         Ok(())
     }
@@ -65,44 +61,21 @@ where
     pub(super) fn restore(&mut self, at: PartitionId) -> Result<(), Ended> {
         self.tickets += 1;
         self.telemetry.phase(at, Some(PhaseKind::Restoring));
-        self.phases.insert(
-            at,
-            Phase::Restoring {
-                ticket: self.tickets,
-                since: self.ports.clock.now(),
-            },
-        );
+        self.phases.insert(at, Phase::Restoring { ticket: self.tickets, since: self.ports.clock.now() });
         if self.settings.durable {
             self.ports.restore.request(at, self.tickets);
             return Ok(());
         }
-        let topic = self
-            .settings
-            .inputs
-            .get(usize::from(at.topic))
-            .map_or("", String::as_str);
+        let topic = self.settings.inputs.get(usize::from(at.topic)).map_or("", String::as_str);
         let state = self.judge.open(topic, at.partition);
-        self.restored(
-            at,
-            Ready {
-                state,
-                offset: 0,
-                tick: 0,
-                first: false,
-                stale: Vec::new(),
-            },
-        )
+        self.restored(at, Ready { state, offset: 0, tick: 0, first: false, stale: Vec::new() })
     }
 
     pub(super) fn finish_restores(&mut self) -> Result<(), Ended> {
         while let Some((at, ticket, answer)) = self.ports.restore.ready() {
             match self.phases.get(&at) {
-                Some(Phase::Restoring {
-                    ticket: asked,
-                    since,
-                }) if *asked == ticket => {
-                    self.telemetry
-                        .restored(at, self.ports.clock.now().saturating_sub(*since));
+                Some(Phase::Restoring { ticket: asked, since }) if *asked == ticket => {
+                    self.telemetry.restored(at, self.ports.clock.now().saturating_sub(*since));
                 }
                 _ => continue,
             }
@@ -112,13 +85,7 @@ where
     }
 
     fn restored(&mut self, at: PartitionId, ready: Ready<J::State>) -> Result<(), Ended> {
-        let Ready {
-            state,
-            offset,
-            tick,
-            first,
-            stale,
-        } = ready;
+        let Ready { state, offset, tick, first, stale } = ready;
         let live = Live {
             state,
             next: offset,
@@ -152,11 +119,7 @@ where
     }
 
     fn park(&mut self, at: PartitionId, width: i32) {
-        let topic = self
-            .settings
-            .inputs
-            .get(usize::from(at.topic))
-            .map_or("", String::as_str);
+        let topic = self.settings.inputs.get(usize::from(at.topic)).map_or("", String::as_str);
         tracing::error!(
             event = "partition.parked",
             topic,
@@ -176,12 +139,8 @@ where
             return Ok(());
         }
         self.last_look = now;
-        let parked: Vec<_> = self
-            .phases
-            .iter()
-            .filter(|(_, p)| matches!(p, Phase::Parked { .. }))
-            .map(|(at, _)| *at)
-            .collect();
+        let parked: Vec<_> =
+            self.phases.iter().filter(|(_, p)| matches!(p, Phase::Parked { .. })).map(|(at, _)| *at).collect();
         for at in parked {
             let width = self.ports.source.writable(at.topic, ASK).unwrap_or(0);
             let Some(Phase::Parked { seen }) = self.phases.get_mut(&at) else {
@@ -205,11 +164,7 @@ where
         if self.stop.forced() {
             return Ended::Forced;
         }
-        match if self.batch.open {
-            self.settle()
-        } else {
-            Ok(())
-        } {
+        match if self.batch.open { self.settle() } else { Ok(()) } {
             Ok(()) => Ended::Drained,
             Err(ended) => ended,
         }
@@ -218,10 +173,7 @@ where
     /// Aborts what is open and leaves the group.
     pub(super) fn leave(&mut self, ended: &Ended) {
         if self.batch.open {
-            let _ = self
-                .ports
-                .ledger
-                .abort(Cause::Other("the worker ends".into()), IDLE_WAIT * 20);
+            let _ = self.ports.ledger.abort(Cause::Other("the worker ends".into()), IDLE_WAIT * 20);
         }
         let parts: Vec<_> = self.phases.keys().copied().collect();
         self.forget(&parts);
@@ -233,12 +185,7 @@ where
     }
 
     fn log_rebalance(&self, kind: &'static str, parts: &[PartitionId]) {
-        tracing::info!(
-            event = "group.rebalance",
-            worker = self.number,
-            kind,
-            partitions = parts.len()
-        );
+        tracing::info!(event = "group.rebalance", worker = self.number, kind, partitions = parts.len());
         self.telemetry.rebalanced(self.number, kind, parts.len());
     }
 

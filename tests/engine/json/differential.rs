@@ -51,12 +51,7 @@ fn tree(raw: &RawValue) -> Tree {
         }
         b'{' => {
             let Pairs(pairs) = serde_json::from_str(text).unwrap();
-            Tree::Object(
-                pairs
-                    .iter()
-                    .map(|(key, value)| (string(key), tree(value)))
-                    .collect(),
-            )
+            Tree::Object(pairs.iter().map(|(key, value)| (string(key), tree(value))).collect())
         }
         _ => Tree::Leaf(text.to_owned()),
     }
@@ -98,10 +93,7 @@ fn assert_same(value: Value<'_>, tree: &Tree, path: &mut Vec<Segment<'_>>) {
                 assert_eq!(item.key().unwrap().span().start, key.span().start);
                 path.push(Segment::Name(key.text().unwrap().into_owned().into()));
                 assert_eq!(key.path(), *path);
-                assert_eq!(
-                    path_at(value.root(), key.span().start, key.span().end),
-                    *path
-                );
+                assert_eq!(path_at(value.root(), key.span().start, key.span().end), *path);
                 assert_same(item, tree, path);
                 path.pop();
                 if let Some(name) = name {
@@ -117,9 +109,7 @@ fn assert_same(value: Value<'_>, tree: &Tree, path: &mut Vec<Segment<'_>>) {
 /// True if serde_json refuses a well-formed document for a reason of its own.
 fn refused_by_serde(root: Value<'_>) -> bool {
     root.walk().any(|(value, _)| {
-        let number = std::str::from_utf8(value.raw())
-            .ok()
-            .filter(|_| value.kind() == Kind::Number);
+        let number = std::str::from_utf8(value.raw()).ok().filter(|_| value.kind() == Kind::Number);
         let infinite = number.is_some_and(|text| text.parse::<f64>().unwrap().is_infinite());
         let deep = value.path().len() >= 127 && matches!(value.kind(), Kind::Array | Kind::Object);
         value.has_lone_surrogate() || infinite || deep
@@ -213,10 +203,7 @@ fn mutate(mut bytes: Vec<u8>, mutations: &[(usize, u8, u8)]) -> Vec<u8> {
 }
 
 fn arb_byte() -> impl Strategy<Value = u8> {
-    prop_oneof![
-        any::<u8>(),
-        prop::sample::select(b"\"\\[]{},:0123u-.eE ntf\xED\xA0\x80".to_vec())
-    ]
+    prop_oneof![any::<u8>(), prop::sample::select(b"\"\\[]{},:0123u-.eE ntf\xED\xA0\x80".to_vec())]
 }
 
 proptest! {

@@ -6,37 +6,20 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_S
 use bumpalo::Bump;
 use proptest::prelude::*;
 use sluicegate::engine::json::{JsonLimits, parse};
-use sluicegate::engine::layer::{
-    Layer, LayerError, NotExact, Span, Step, map_range, splice, steps,
-};
+use sluicegate::engine::layer::{Layer, LayerError, NotExact, Span, Step, map_range, splice, steps};
 
 fn literal<'r>(bump: &'r Bump, source: &'r [u8]) -> (&'r Layer<'r>, &'r Layer<'r>) {
     let record = Layer::record(bump, source);
-    (
-        record,
-        Layer::json_string(bump, record.span(), Step::Json).unwrap(),
-    )
+    (record, Layer::json_string(bump, record.span(), Step::Json).unwrap())
 }
 
 /// `source` is a literal; the edit is made in its decoded text.
-fn check(
-    source: &str,
-    (start, end, with): (usize, usize, &[u8]),
-    expected: Result<&str, NotExact>,
-) {
+fn check(source: &str, (start, end, with): (usize, usize, &[u8]), expected: Result<&str, NotExact>) {
     let bump = Bump::new();
     let (record, text) = literal(&bump, source.as_bytes());
     let found = splice(record, &[edit(text, start, end, with)]);
-    let found = found
-        .as_deref()
-        .map(|bytes| std::str::from_utf8(bytes).unwrap())
-        .map_err(|e| *e);
-    assert_eq!(
-        found,
-        expected,
-        "{source} {start}..{end} {:?}",
-        String::from_utf8_lossy(with)
-    );
+    let found = found.as_deref().map(|bytes| std::str::from_utf8(bytes).unwrap()).map_err(|e| *e);
+    assert_eq!(found, expected, "{source} {start}..{end} {:?}", String::from_utf8_lossy(with));
 }
 
 #[test]
@@ -45,16 +28,8 @@ fn edits_of_a_json_string() {
     check(r#""abc""#, (0, 3, b""), Ok(r#""""#));
     check(r#""""#, (0, 0, b"x"), Ok(r#""x""#));
     check(r#""a\u0062c""#, (2, 3, b"x"), Ok(r#""a\u0062x""#));
-    check(
-        r#""a\nc""#,
-        (1, 2, b"\r\n\t\x08\x0c\x01\x1f\x7f/"),
-        Ok("\"a\\r\\n\\t\\b\\f\\u0001\\u001f\x7f/c\""),
-    );
-    check(
-        r#""a""#,
-        (1, 1, "\"\\é\u{2028}😀".as_bytes()),
-        Ok("\"a\\\"\\\\é\u{2028}😀\""),
-    );
+    check(r#""a\nc""#, (1, 2, b"\r\n\t\x08\x0c\x01\x1f\x7f/"), Ok("\"a\\r\\n\\t\\b\\f\\u0001\\u001f\x7f/c\""));
+    check(r#""a""#, (1, 1, "\"\\é\u{2028}😀".as_bytes()), Ok("\"a\\\"\\\\é\u{2028}😀\""));
     check(r#""\ud83d\ude00!""#, (4, 5, b"?"), Ok(r#""\ud83d\ude00?""#));
     check(r#""\ud83d\ude00!""#, (0, 4, b""), Ok(r#""!""#));
     // A lone surrogate counts as three bytes and is written as an escape.
@@ -92,52 +67,23 @@ fn several_edits() {
     let ok = |edits: &[_]| splice(record, edits).map(|bytes| String::from_utf8(bytes).unwrap());
     let (x, y) = (edit(text, 0, 1, "x"), edit(text, 4, 5, "y"));
     assert_eq!(ok(&[]).unwrap(), r#""a\nb\tc""#);
-    assert_eq!(
-        ok(&[y.clone(), x.clone(), y.clone()]).unwrap(),
-        r#""x\nb\ty""#
-    );
-    assert_eq!(
-        ok(&[x.clone(), edit(text, 1, 2, "")]).unwrap(),
-        r#""xb\tc""#,
-        "adjacent"
-    );
-    assert_eq!(
-        ok(&[x.clone(), edit(text, 0, 0, "<"), edit(text, 1, 1, ">")]).unwrap(),
-        r#""<x>\nb\tc""#
-    );
+    assert_eq!(ok(&[y.clone(), x.clone(), y.clone()]).unwrap(), r#""x\nb\ty""#);
+    assert_eq!(ok(&[x.clone(), edit(text, 1, 2, "")]).unwrap(), r#""xb\tc""#, "adjacent");
+    assert_eq!(ok(&[x.clone(), edit(text, 0, 0, "<"), edit(text, 1, 1, ">")]).unwrap(), r#""<x>\nb\tc""#);
     assert_eq!(ok(&[x.clone(), edit(text, 0, 2, "x")]), Err(NotExact));
     assert_eq!(ok(&[x.clone(), edit(text, 0, 1, "z")]), Err(NotExact));
-    assert_eq!(
-        ok(&[edit(text, 1, 1, "1"), edit(text, 1, 1, "2")]),
-        Err(NotExact)
-    );
-    assert_eq!(
-        ok(&[edit(text, 0, 3, "1"), edit(text, 1, 1, "2")]),
-        Err(NotExact)
-    );
+    assert_eq!(ok(&[edit(text, 1, 1, "1"), edit(text, 1, 1, "2")]), Err(NotExact));
+    assert_eq!(ok(&[edit(text, 0, 3, "1"), edit(text, 1, 1, "2")]), Err(NotExact));
     // The same place, addressed in two layers: the same text decoded twice, and the record itself.
     let twin = Layer::json_string(&bump, record.span(), Step::Json).unwrap();
-    assert_eq!(
-        ok(&[x.clone(), edit(twin, 0, 1, "x"), edit(record, 1, 2, "x")]).unwrap(),
-        r#""x\nb\tc""#
-    );
+    assert_eq!(ok(&[x.clone(), edit(twin, 0, 1, "x"), edit(record, 1, 2, "x")]).unwrap(), r#""x\nb\tc""#);
     assert_eq!(ok(&[x, edit(twin, 0, 1, "z")]), Err(NotExact));
     // A layer from elsewhere.
     let (_, stranger) = literal(&bump, br#""abc""#);
     assert_eq!(ok(&[edit(stranger, 0, 1, "x")]), Err(NotExact));
     assert_eq!(map_range(stranger.span(), record), None);
     assert_eq!(map_range(text.span(), record), Some(1..8));
-    assert_eq!(
-        map_range(
-            Span {
-                layer: text,
-                start: 2,
-                end: 1
-            },
-            record
-        ),
-        None
-    );
+    assert_eq!(map_range(Span { layer: text, start: 2, end: 1 }, record), None);
 }
 
 #[test]
@@ -164,20 +110,13 @@ fn literals_that_are_none() {
 fn steps_name_what_is_shown() {
     let bump = Bump::new();
     let record = Layer::record(&bump, br#"{"data":"data: \"eA==\""}"#);
-    let json = Span {
-        layer: record,
-        start: 8,
-        end: 24,
-    };
+    let json = Span { layer: record, start: 8, end: 24 };
     let data = Layer::json_string(&bump, json, Step::Data).unwrap();
     let event = Layer::sse_data(&bump, data.span(), Step::Sse { event: 0 }).unwrap();
     let text = Layer::json_string(&bump, event.span(), Step::Json).unwrap();
     let bytes = Layer::base64(&bump, text.span(), Step::Base64).unwrap();
     assert_eq!(bytes.bytes, b"x");
-    assert_eq!(
-        steps(bytes),
-        [Step::Data, Step::Sse { event: 0 }, Step::Json, Step::Base64]
-    );
+    assert_eq!(steps(bytes), [Step::Data, Step::Sse { event: 0 }, Step::Json, Step::Base64]);
     assert_eq!(steps(record), []);
     assert_eq!(map_range(bytes.span(), record), Some(17..21));
     assert_eq!(map_range(bytes.span(), data), Some(7..11));
@@ -190,10 +129,7 @@ fn steps_name_what_is_shown() {
 fn an_assembled_text_is_a_root_of_its_own() {
     let bump = Bump::new();
     let root = Layer::assembled(&bump, b"{\"a\":\"\xED\xA0\xBDx\"}", Step::Arguments);
-    let value = parse(&bump, root, JsonLimits::default())
-        .unwrap()
-        .get("a")
-        .unwrap();
+    let value = parse(&bump, root, JsonLimits::default()).unwrap().get("a").unwrap();
     assert!(value.has_lone_surrogate());
     let text = value.text_layer(&bump, Step::Json).unwrap().unwrap();
     assert_eq!(text.bytes, b"\xED\xA0\xBDx");
@@ -250,10 +186,7 @@ fn edits_of_base64() {
         let bump = Bump::new();
         let record = Layer::record(&bump, source.as_bytes());
         let layer = Layer::base64(&bump, record.span(), Step::Base64).unwrap();
-        let edits: Vec<_> = edits
-            .iter()
-            .map(|&(start, end, with)| edit(layer, start, end, with))
-            .collect();
+        let edits: Vec<_> = edits.iter().map(|&(start, end, with)| edit(layer, start, end, with)).collect();
         let found = String::from_utf8(splice(record, &edits).unwrap()).unwrap();
         assert_eq!(found, expected, "{source}");
     }
@@ -264,11 +197,7 @@ pub(super) fn spell(units: &[u16], how: &[u8]) -> Vec<u8> {
     let mut out = String::from("\"");
     let mut n = 0;
     let choice = |n: usize| {
-        if how.is_empty() {
-            0
-        } else {
-            how[n % how.len()]
-        }
+        if how.is_empty() { 0 } else { how[n % how.len()] }
     };
     for unit in char::decode_utf16(units.iter().copied()) {
         n += 1;
@@ -279,9 +208,7 @@ pub(super) fn spell(units: &[u16], how: &[u8]) -> Vec<u8> {
         match unit {
             Err(lone) => push(lone.unpaired_surrogate()),
             Ok(char) if choice(n) % 5 == 4 => {
-                char.encode_utf16(&mut [0; 2])
-                    .iter()
-                    .for_each(|&unit| push(unit));
+                char.encode_utf16(&mut [0; 2]).iter().for_each(|&unit| push(unit));
             }
             Ok('/') if choice(n) % 2 == 0 => out.push_str("\\/"),
             Ok(char @ ('"' | '\\')) => out.extend(['\\', char]),

@@ -33,11 +33,7 @@ fn wrap(text: Vec<u8>, inner: Option<Kind>, wrap: &Wrap) -> (Vec<u8>, Kind) {
     let is_document = matches!(inner, Some(Kind::Text | Kind::Slice));
     match wrap.kind {
         Kind::Slice if is_document => {
-            let envelope = [
-                &b"{\"specversion\":\"1.0\",\"data\": "[..],
-                &text,
-                b" ,\"x\":0}\n",
-            ];
+            let envelope = [&b"{\"specversion\":\"1.0\",\"data\": "[..], &text, b" ,\"x\":0}\n"];
             (envelope.concat(), Kind::Slice)
         }
         Kind::Stream if !text.contains(&b'\r') => (stream(&text, wrap.style), Kind::Stream),
@@ -46,15 +42,7 @@ fn wrap(text: Vec<u8>, inner: Option<Kind>, wrap: &Wrap) -> (Vec<u8>, Kind) {
             let units: Vec<u16> = String::from_utf8(text).unwrap().encode_utf16().collect();
             let literal = spell(&units, &wrap.spelling);
             let start = b"{\"id\":\"\\u0061\",\n\"list\": [1, {\"v\":".as_slice();
-            (
-                [
-                    start,
-                    &literal,
-                    b"}],\n\n\"w\":\"ta\\u0069l\", \"n\":1.0e1}",
-                ]
-                .concat(),
-                Kind::Text,
-            )
+            ([start, &literal, b"}],\n\n\"w\":\"ta\\u0069l\", \"n\":1.0e1}"].concat(), Kind::Text)
         }
     }
 }
@@ -70,8 +58,7 @@ fn base64(bytes: &[u8], style: usize) -> String {
 
 fn stream(text: &[u8], style: usize) -> Vec<u8> {
     let end = ["\n", "\r", "\r\n"][style % 3];
-    let mut out =
-        format!(": hello{end}event: first{end}data: {{}}{end}{end}{end}event:second{end}");
+    let mut out = format!(": hello{end}event: first{end}data: {{}}{end}{end}{end}event:second{end}");
     for line in std::str::from_utf8(text).unwrap().split('\n') {
         let divider = match style / 3 % 2 {
             0 if line.is_empty() => "",
@@ -98,22 +85,14 @@ fn open<'r>(bump: &'r Bump, layer: &'r Layer<'r>, kind: Kind) -> &'r Layer<'r> {
             let value = list.items().nth(1).unwrap().get("v").unwrap();
             value.text_layer(bump, Step::Json).unwrap().unwrap()
         }
-        Kind::Slice => Layer::slice(
-            bump,
-            document(bump, layer).get("data").unwrap().span(),
-            Step::Data,
-        ),
+        Kind::Slice => Layer::slice(bump, document(bump, layer).get("data").unwrap().span(), Step::Data),
         Kind::Stream => events(bump, layer).nth(1).unwrap().data,
         Kind::Base64 => Layer::base64(bump, layer.span(), Step::Base64).unwrap(),
     }
 }
 
 /// The innermost text, and the one that stands beside it in the innermost document.
-fn open_all<'r>(
-    bump: &'r Bump,
-    record: &'r Layer<'r>,
-    kinds: &[Kind],
-) -> (&'r Layer<'r>, Option<&'r Layer<'r>>) {
+fn open_all<'r>(bump: &'r Bump, record: &'r Layer<'r>, kinds: &[Kind]) -> (&'r Layer<'r>, Option<&'r Layer<'r>>) {
     let (mut layer, mut beside) = (record, None);
     for &kind in kinds.iter().rev() {
         if kind == Kind::Text {
@@ -145,19 +124,11 @@ fn arb_wrap() -> impl Strategy<Value = Wrap> {
         1 => Just(Kind::Base64),
     ];
     let spelling = prop::collection::vec(any::<u8>(), 0..8);
-    (kind, 0..12usize, spelling).prop_map(|(kind, style, spelling)| Wrap {
-        kind,
-        style,
-        spelling,
-    })
+    (kind, 0..12usize, spelling).prop_map(|(kind, style, spelling)| Wrap { kind, style, spelling })
 }
 
 fn arb_text() -> impl Strategy<Value = String> {
-    prop_oneof![
-        "[a-c \"\\\\/\n\t\u{1}é€😀]{0,24}",
-        "(\r|\n| |x|\u{2028}|:|data: ){0,6}",
-        any::<String>(),
-    ]
+    prop_oneof!["[a-c \"\\\\/\n\t\u{1}é€😀]{0,24}", "(\r|\n| |x|\u{2028}|:|data: ){0,6}", any::<String>(),]
 }
 
 proptest! {

@@ -15,10 +15,7 @@ fn read(stream: &[u8]) -> Vec<(Option<Vec<u8>>, Vec<u8>)> {
     for event in events(&bump, layer) {
         assert_eq!(event.index as usize, found.len());
         assert_eq!(event.data.step, Step::Sse { event: event.index });
-        found.push((
-            event.event_name.map(<[u8]>::to_vec),
-            event.data.bytes.to_vec(),
-        ));
+        found.push((event.event_name.map(<[u8]>::to_vec), event.data.bytes.to_vec()));
     }
     found
 }
@@ -31,10 +28,7 @@ fn check(stream: &str, expected: &[(Option<&str>, &str)]) {
             (name.map(text), text(data))
         })
         .collect();
-    let found: Vec<_> = found
-        .iter()
-        .map(|(name, data)| (name.as_deref(), data.as_str()))
-        .collect();
+    let found: Vec<_> = found.iter().map(|(name, data)| (name.as_deref(), data.as_str())).collect();
     assert_eq!(found, expected, "{stream:?}");
 }
 
@@ -43,34 +37,16 @@ fn streams() {
     check("", &[]);
     check("\n\r\n\r\r", &[]);
     check("data: a\n\n", &[(None, "a")]);
-    check(
-        "data: a\r\n\r\ndata: b\r\rdata: c\n\n",
-        &[(None, "a"), (None, "b"), (None, "c")],
-    );
-    check(
-        "data: a\ndata: b\r\ndata\rdata:c\n\n",
-        &[(None, "a\nb\n\nc")],
-    );
-    check(
-        "data:a\n\ndata: a\n\ndata:  a\n\ndata:\ta\n\n",
-        &[(None, "a"), (None, "a"), (None, " a"), (None, "\ta")],
-    );
-    check(
-        "event: x\ndata: a\n\ndata: b\n\n",
-        &[(Some("x"), "a"), (None, "b")],
-    );
+    check("data: a\r\n\r\ndata: b\r\rdata: c\n\n", &[(None, "a"), (None, "b"), (None, "c")]);
+    check("data: a\ndata: b\r\ndata\rdata:c\n\n", &[(None, "a\nb\n\nc")]);
+    check("data:a\n\ndata: a\n\ndata:  a\n\ndata:\ta\n\n", &[(None, "a"), (None, "a"), (None, " a"), (None, "\ta")]);
+    check("event: x\ndata: a\n\ndata: b\n\n", &[(Some("x"), "a"), (None, "b")]);
     check("event: x\nevent: y\ndata: a\nevent:\n\n", &[(None, "a")]);
     check("event: x\nevent: y\ndata: a\n\n", &[(Some("y"), "a")]);
     check(": comment\n:\ndata: a\n: b\n\n", &[(None, "a")]);
     check("event: ping\n\ndata: [DONE]", &[(None, "[DONE]")]);
-    check(
-        "data: a\nid: 1\nretry: 5\nDATA: b\n data: c\ndata2: d\n\n",
-        &[(None, "a")],
-    );
-    check(
-        "data\n\ndata\ndata\n\ndata:",
-        &[(None, ""), (None, "\n"), (None, "")],
-    );
+    check("data: a\nid: 1\nretry: 5\nDATA: b\n data: c\ndata2: d\n\n", &[(None, "a")]);
+    check("data\n\ndata\ndata\n\ndata:", &[(None, ""), (None, "\n"), (None, "")]);
     check("\u{feff}data: a\n\n\u{feff}data: b\n\n", &[(None, "a")]);
     check("\u{feff}\u{feff}data: a\n\n", &[]);
     check("data: a: b\n\n", &[(None, "a: b")]);
@@ -81,44 +57,16 @@ fn edits_of_data() {
     let not_exact = None;
     for (stream, (start, end, with), expected) in [
         ("data: abc\n\n", (1, 2, "x"), Some("data: axc\n\n")),
-        (
-            "data: abc\n\n",
-            (1, 2, "x\ny"),
-            Some("data: ax\ndata: yc\n\n"),
-        ),
-        (
-            "data:abc\r\n\r\n",
-            (1, 2, "\n"),
-            Some("data:a\r\ndata: c\r\n\r\n"),
-        ),
-        (
-            "data:abc\r\r",
-            (3, 3, "\n\n"),
-            Some("data:abc\rdata: \rdata: \r\r"),
-        ),
+        ("data: abc\n\n", (1, 2, "x\ny"), Some("data: ax\ndata: yc\n\n")),
+        ("data:abc\r\n\r\n", (1, 2, "\n"), Some("data:a\r\ndata: c\r\n\r\n")),
+        ("data:abc\r\r", (3, 3, "\n\n"), Some("data:abc\rdata: \rdata: \r\r")),
         ("data: abc", (3, 3, "\nd"), Some("data: abc\ndata: d")),
-        (
-            "event: x\r\ndata: abc",
-            (3, 3, "\nd"),
-            Some("event: x\r\ndata: abc\r\ndata: d"),
-        ),
+        ("event: x\r\ndata: abc", (3, 3, "\nd"), Some("event: x\r\ndata: abc\r\ndata: d")),
         ("data: a\ndata: b\n\n", (0, 3, "x"), Some("data: x\n\n")),
         ("data: a\ndata: b\n\n", (1, 2, ""), Some("data: ab\n\n")),
-        (
-            "data: a\ndata: b\n\n",
-            (1, 1, "x"),
-            Some("data: ax\ndata: b\n\n"),
-        ),
-        (
-            "data: a\ndata: b\n\n",
-            (2, 2, "x"),
-            Some("data: a\ndata: xb\n\n"),
-        ),
-        (
-            "data: a\n: c\ndata: b\n\n",
-            (2, 3, "x"),
-            Some("data: a\n: c\ndata: x\n\n"),
-        ),
+        ("data: a\ndata: b\n\n", (1, 1, "x"), Some("data: ax\ndata: b\n\n")),
+        ("data: a\ndata: b\n\n", (2, 2, "x"), Some("data: a\ndata: xb\n\n")),
+        ("data: a\n: c\ndata: b\n\n", (2, 3, "x"), Some("data: a\n: c\ndata: x\n\n")),
         ("data: a\n: c\ndata: b\n\n", (1, 2, ""), not_exact),
         ("data: a\nid: 7\ndata: b\n\n", (0, 3, "x"), not_exact),
         ("data: a\n\n", (0, 1, "x\r\ny"), not_exact),
@@ -137,11 +85,7 @@ fn edits_of_data() {
         let event = events(&bump, record).next().unwrap();
         let found = splice(record, &[edit(event.data, start, end, with)]);
         let found = found.map(|bytes| String::from_utf8(bytes).unwrap());
-        assert_eq!(
-            found.as_deref(),
-            expected.ok_or(&NotExact),
-            "{stream:?} {start}..{end} {with:?}"
-        );
+        assert_eq!(found.as_deref(), expected.ok_or(&NotExact), "{stream:?} {start}..{end} {with:?}");
     }
 }
 
@@ -186,17 +130,13 @@ fn plainly(stream: &[u8]) -> Vec<(Option<Vec<u8>>, Vec<u8>)> {
     let (mut found, mut name, mut data) = (Vec::new(), Vec::new(), Vec::new());
     for line in lines {
         if line.is_empty() {
-            let (name, data): (Vec<u8>, Vec<u8>) =
-                (std::mem::take(&mut name), std::mem::take(&mut data));
+            let (name, data): (Vec<u8>, Vec<u8>) = (std::mem::take(&mut name), std::mem::take(&mut data));
             if let Some((_, data)) = data.split_last() {
                 found.push((Some(name).filter(|name| !name.is_empty()), data.to_vec()));
             }
             continue;
         }
-        let colon = line
-            .iter()
-            .position(|&byte| byte == b':')
-            .unwrap_or(line.len());
+        let colon = line.iter().position(|&byte| byte == b':').unwrap_or(line.len());
         let value = line.get(colon + 1..).unwrap_or_default();
         let value = value.strip_prefix(b" ").unwrap_or(value);
         match &line[..colon] {
@@ -213,8 +153,8 @@ fn plainly(stream: &[u8]) -> Vec<(Option<Vec<u8>>, Vec<u8>)> {
 
 fn arb_stream() -> impl Strategy<Value = Vec<u8>> {
     let token = prop::sample::select(vec![
-        "data", "data:", "data: ", "event", "event: ", ":", " ", "x", "\n", "\n", "\r", "\r\n",
-        "\u{feff}", "é", "id: 1",
+        "data", "data:", "data: ", "event", "event: ", ":", " ", "x", "\n", "\n", "\r", "\r\n", "\u{feff}", "é",
+        "id: 1",
     ]);
     prop::collection::vec(token, 0..30).prop_map(|tokens| tokens.concat().into_bytes())
 }

@@ -1,8 +1,6 @@
 //! Events as compact text, for golden files and failure messages.
 
-use sluicegate::engine::event::{
-    Args, CallFacts, Event, Fate, Name, Part, ResultItem, Stop, ToolDef, Turn,
-};
+use sluicegate::engine::event::{Args, CallFacts, Event, Fate, Name, Part, ResultItem, Stop, ToolDef, Turn};
 use sluicegate::engine::json::Value;
 use sluicegate::engine::provider::Translated;
 
@@ -69,9 +67,7 @@ fn result(result: &ResultItem<'_>) -> String {
         option("server", result.server),
         result.failure,
         option("by", result.failure_value),
-        result
-            .error_code
-            .map_or(String::new(), |c| format!(" code={c}")),
+        result.error_code.map_or(String::new(), |c| format!(" code={c}")),
         option("source", result.source),
         option("url", result.url),
         parts.join(", ")
@@ -127,31 +123,16 @@ pub fn describe(event: &Event<'_>) -> String {
             format!("restate {}.{} {}", slot.0, slot.1, args(*value))
         }
         Event::Close { slot, status } => format!("close {}.{} {status:?}", slot.0, slot.1),
-        Event::Item {
-            call: facts,
-            status,
-            listed,
-        } => {
+        Event::Item { call: facts, status, listed } => {
             let listed = if *listed { " listed" } else { "" };
             format!("item {status:?}{listed} {}", call(facts))
         }
-        Event::ServerResult {
-            result: item,
-            closes,
-        } => {
+        Event::ServerResult { result: item, closes } => {
             format!("server-result closes={closes} {}", result(item))
         }
-        Event::Stop(Stop {
-            client,
-            provider,
-            choice,
-        }) => {
+        Event::Stop(Stop { client, provider, choice }) => {
             let choice = choice.map_or(String::new(), |c| format!(" choice={c}"));
-            format!(
-                "stop client={} provider={}{choice}",
-                fate(*client),
-                fate(*provider)
-            )
+            format!("stop client={} provider={}{choice}", fate(*client), fate(*provider))
         }
         Event::End => "end".into(),
         Event::Error { reason } => format!("error {}", reason.label()),
@@ -171,21 +152,12 @@ pub fn describe(event: &Event<'_>) -> String {
 #[allow(dead_code, reason = "not every test crate shows whole records")]
 pub fn lines(translated: &Translated<'_>) -> Vec<String> {
     let mut lines: Vec<String> = translated.events.iter().map(describe).collect();
+    lines.extend(translated.response_id.map(|id| format!("# response {}", raw(id))));
+    lines.extend(translated.conversation.map(|id| format!("# conversation {}", raw(id))));
     lines.extend(
         translated
-            .response_id
-            .map(|id| format!("# response {}", raw(id))),
+            .undecodable
+            .map(|(layer, error)| format!("# undecodable {:?} at {} of {:?}", error.kind, error.at, layer.step)),
     );
-    lines.extend(
-        translated
-            .conversation
-            .map(|id| format!("# conversation {}", raw(id))),
-    );
-    lines.extend(translated.undecodable.map(|(layer, error)| {
-        format!(
-            "# undecodable {:?} at {} of {:?}",
-            error.kind, error.at, layer.step
-        )
-    }));
     lines
 }

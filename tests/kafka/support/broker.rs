@@ -25,43 +25,23 @@ impl Broker {
     /// Starts a broker on free loopback ports and waits until it answers.
     pub fn start() -> Result<Broker, String> {
         let libraries = libraries()?;
-        let directory = tempfile::Builder::new()
-            .prefix("sluicegate-kafka-")
-            .tempdir()
-            .map_err(text)?
-            .keep();
+        let directory = tempfile::Builder::new().prefix("sluicegate-kafka-").tempdir().map_err(text)?.keep();
         let (client, controller) = (free_port()?, free_port()?);
         let properties = directory.join("server.properties");
         fs::write(&properties, settings(client, controller, &directory)).map_err(text)?;
         fs::write(directory.join("log4j2.xml"), LOGGING).map_err(text)?;
         let output = java(&libraries, &directory)
-            .args([
-                "kafka.tools.StorageTool",
-                "format",
-                "--standalone",
-                "-t",
-                "MkU3OEVBNTcwNTJENDM2Qg",
-                "-c",
-            ])
+            .args(["kafka.tools.StorageTool", "format", "--standalone", "-t", "MkU3OEVBNTcwNTJENDM2Qg", "-c"])
             .arg(&properties)
             .output()
             .map_err(text)?;
         if !output.status.success() {
-            return Err(format!(
-                "storage format failed: {}",
-                String::from_utf8_lossy(&output.stdout)
-            ));
+            return Err(format!("storage format failed: {}", String::from_utf8_lossy(&output.stdout)));
         }
         let mut guard = guard(&directory)?;
         let child = spawn(&libraries, &directory, &mut guard)?;
         let bootstrap = format!("127.0.0.1:{client}");
-        let mut broker = Broker {
-            bootstrap,
-            child,
-            libraries,
-            directory,
-            guard,
-        };
+        let mut broker = Broker { bootstrap, child, libraries, directory, guard };
         broker.wait()?;
         Ok(broker)
     }
@@ -76,11 +56,7 @@ impl Broker {
     }
 
     pub fn signal(&self, name: &str) {
-        let status = Command::new("kill")
-            .arg(format!("-{name}"))
-            .arg(self.child.id().to_string())
-            .status()
-            .unwrap();
+        let status = Command::new("kill").arg(format!("-{name}")).arg(self.child.id().to_string()).status().unwrap();
         assert!(status.success());
     }
 
@@ -93,15 +69,9 @@ impl Broker {
         let until = Instant::now() + Duration::from_secs(60);
         while Instant::now() < until {
             if let Ok(Some(status)) = self.child.try_wait() {
-                return Err(format!(
-                    "the broker ended with {status}\n{}",
-                    self.log_tail()
-                ));
+                return Err(format!("the broker ended with {status}\n{}", self.log_tail()));
             }
-            if consumer
-                .fetch_metadata(None, Duration::from_millis(500))
-                .is_ok_and(|m| !m.brokers().is_empty())
-            {
+            if consumer.fetch_metadata(None, Duration::from_millis(500)).is_ok_and(|m| !m.brokers().is_empty()) {
                 return Ok(());
             }
             std::thread::sleep(Duration::from_millis(100));
@@ -120,11 +90,7 @@ impl Broker {
 impl Drop for Broker {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!(
-                "broker log in {}:\n{}",
-                self.directory.display(),
-                self.log_tail()
-            );
+            eprintln!("broker log in {}:\n{}", self.directory.display(), self.log_tail());
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -149,11 +115,7 @@ fn guard(directory: &Path) -> Result<Child, String> {
 }
 
 fn spawn(libraries: &Path, directory: &Path, guard: &mut Child) -> Result<Child, String> {
-    let log = fs::File::options()
-        .create(true)
-        .append(true)
-        .open(directory.join("broker.log"))
-        .map_err(text)?;
+    let log = fs::File::options().create(true).append(true).open(directory.join("broker.log")).map_err(text)?;
     let child = java(libraries, directory)
         .arg("kafka.Kafka")
         .arg(directory.join("server.properties"))
@@ -171,15 +133,10 @@ fn spawn(libraries: &Path, directory: &Path, guard: &mut Child) -> Result<Child,
 /// The broker's jars, fetched once for all test runs.
 fn libraries() -> Result<PathBuf, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let libraries = target.join(format!("kafka-libs-{VERSION}"));
     for tool in ["java", "mvn"] {
-        let found = Command::new(tool)
-            .arg("-version")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status();
+        let found = Command::new(tool).arg("-version").stdout(Stdio::null()).stderr(Stdio::null()).status();
         if tool == "mvn" && libraries.join("complete").exists() {
             continue;
         }
@@ -198,10 +155,7 @@ fn libraries() -> Result<PathBuf, String> {
         .output()
         .map_err(text)?;
     if !output.status.success() {
-        return Err(format!(
-            "mvn could not fetch the broker: {}",
-            String::from_utf8_lossy(&output.stdout)
-        ));
+        return Err(format!("mvn could not fetch the broker: {}", String::from_utf8_lossy(&output.stdout)));
     }
     fs::write(libraries.join("complete"), VERSION).map_err(text)?;
     Ok(libraries)
@@ -209,19 +163,11 @@ fn libraries() -> Result<PathBuf, String> {
 
 fn java(libraries: &Path, directory: &Path) -> Command {
     let mut java = Command::new("java");
-    java.args([
-        "-Xms256m",
-        "-Xmx512m",
-        "-XX:+UseSerialGC",
-        "-Djava.awt.headless=true",
-    ])
-    .arg(format!(
-        "-Dlog4j2.configurationFile={}",
-        directory.join("log4j2.xml").display()
-    ))
-    .arg("-cp")
-    .arg(format!("{}/*", libraries.display()))
-    .current_dir(directory);
+    java.args(["-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-Djava.awt.headless=true"])
+        .arg(format!("-Dlog4j2.configurationFile={}", directory.join("log4j2.xml").display()))
+        .arg("-cp")
+        .arg(format!("{}/*", libraries.display()))
+        .current_dir(directory);
     java
 }
 

@@ -29,23 +29,15 @@ impl Seen {
 }
 
 fn wait<T>(call: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread()
-        .build()
-        .unwrap()
-        .block_on(call)
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(call)
 }
 
 fn admin(bootstrap: &str) -> AdminClient<DefaultClientContext> {
-    ClientConfig::new()
-        .set("bootstrap.servers", bootstrap)
-        .create()
-        .unwrap()
+    ClientConfig::new().set("bootstrap.servers", bootstrap).create().unwrap()
 }
 
 fn options() -> AdminOptions {
-    AdminOptions::new()
-        .request_timeout(Some(Duration::from_secs(20)))
-        .operation_timeout(Some(Duration::from_secs(20)))
+    AdminOptions::new().request_timeout(Some(Duration::from_secs(20))).operation_timeout(Some(Duration::from_secs(20)))
 }
 
 pub fn create_topic(bootstrap: &str, name: &str, partitions: i32, configs: &[(&str, &str)]) {
@@ -53,48 +45,25 @@ pub fn create_topic(bootstrap: &str, name: &str, partitions: i32, configs: &[(&s
     for (key, value) in configs {
         topic = topic.set(key, value);
     }
-    let results =
-        wait(async { admin(bootstrap).create_topics([&topic], &options()).await }).unwrap();
-    results[0]
-        .as_ref()
-        .unwrap_or_else(|e| panic!("{name}: {e:?}"));
-    let consumer: BaseConsumer = ClientConfig::new()
-        .set("bootstrap.servers", bootstrap)
-        .create()
-        .unwrap();
+    let results = wait(async { admin(bootstrap).create_topics([&topic], &options()).await }).unwrap();
+    results[0].as_ref().unwrap_or_else(|e| panic!("{name}: {e:?}"));
+    let consumer: BaseConsumer = ClientConfig::new().set("bootstrap.servers", bootstrap).create().unwrap();
     let shown = || {
         let metadata = consumer.fetch_metadata(None, Duration::from_secs(5));
-        metadata.is_ok_and(|m| {
-            m.topics()
-                .iter()
-                .any(|t| t.name() == name && !t.partitions().is_empty())
-        })
+        metadata.is_ok_and(|m| m.topics().iter().any(|t| t.name() == name && !t.partitions().is_empty()))
     };
-    assert!(
-        eventually(Duration::from_secs(20), shown),
-        "{name} does not appear"
-    );
+    assert!(eventually(Duration::from_secs(20), shown), "{name} does not appear");
 }
 
 pub fn delete_topic(bootstrap: &str, name: &str) {
-    let results =
-        wait(async { admin(bootstrap).delete_topics(&[name], &options()).await }).unwrap();
-    results[0]
-        .as_ref()
-        .unwrap_or_else(|e| panic!("{name}: {e:?}"));
+    let results = wait(async { admin(bootstrap).delete_topics(&[name], &options()).await }).unwrap();
+    results[0].as_ref().unwrap_or_else(|e| panic!("{name}: {e:?}"));
 }
 
 pub fn widen(bootstrap: &str, name: &str, partitions: usize) {
     let wider = NewPartitions::new(name, partitions);
-    let results = wait(async {
-        admin(bootstrap)
-            .create_partitions([&wider], &options())
-            .await
-    })
-    .unwrap();
-    results[0]
-        .as_ref()
-        .unwrap_or_else(|e| panic!("{name}: {e:?}"));
+    let results = wait(async { admin(bootstrap).create_partitions([&wider], &options()).await }).unwrap();
+    results[0].as_ref().unwrap_or_else(|e| panic!("{name}: {e:?}"));
 }
 
 /// An idempotent producer.
@@ -112,16 +81,9 @@ impl Feed {
     }
 
     /// Produces `(partition, key, value)` and waits for the acknowledgements.
-    pub fn produce<'a>(
-        &self,
-        topic: &str,
-        records: impl IntoIterator<Item = &'a (i32, String, String)>,
-    ) {
+    pub fn produce<'a>(&self, topic: &str, records: impl IntoIterator<Item = &'a (i32, String, String)>) {
         for (partition, key, value) in records {
-            let mut record = BaseRecord::to(topic)
-                .partition(*partition)
-                .key(key)
-                .payload(value);
+            let mut record = BaseRecord::to(topic).partition(*partition).key(key).payload(value);
             while let Err((error, again)) = self.0.send(record) {
                 assert!(matches!(error, KafkaError::MessageProduction(_)), "{error}");
                 self.0.poll(Duration::from_millis(5));
@@ -137,11 +99,7 @@ impl Feed {
     }
 }
 
-pub fn produce<'a>(
-    bootstrap: &str,
-    topic: &str,
-    records: impl IntoIterator<Item = &'a (i32, String, String)>,
-) {
+pub fn produce<'a>(bootstrap: &str, topic: &str, records: impl IntoIterator<Item = &'a (i32, String, String)>) {
     Feed::new(bootstrap).produce(topic, records);
 }
 
@@ -165,27 +123,17 @@ fn read(bootstrap: &str, topic: &str, isolation: &str) -> Vec<Seen> {
         .set("fetch.wait.max.ms", "20")
         .create()
         .unwrap();
-    let metadata = consumer
-        .fetch_metadata(Some(topic), Duration::from_secs(20))
-        .unwrap();
-    let mut open: Vec<i32> = metadata.topics()[0]
-        .partitions()
-        .iter()
-        .map(|p| p.id())
-        .collect();
+    let metadata = consumer.fetch_metadata(Some(topic), Duration::from_secs(20)).unwrap();
+    let mut open: Vec<i32> = metadata.topics()[0].partitions().iter().map(|p| p.id()).collect();
     let mut list = TopicPartitionList::new();
     for &p in &open {
-        list.add_partition_offset(topic, p, Offset::Beginning)
-            .unwrap();
+        list.add_partition_offset(topic, p, Offset::Beginning).unwrap();
     }
     consumer.assign(&list).unwrap();
     let mut seen = Vec::new();
     let until = Instant::now() + Duration::from_secs(60);
     while !open.is_empty() {
-        assert!(
-            Instant::now() < until,
-            "{topic}: no end in partitions {open:?}"
-        );
+        assert!(Instant::now() < until, "{topic}: no end in partitions {open:?}");
         match consumer.poll(Duration::from_millis(100)) {
             None => {}
             Some(Ok(record)) => seen.push(Seen {
@@ -193,9 +141,7 @@ fn read(bootstrap: &str, topic: &str, isolation: &str) -> Vec<Seen> {
                 offset: record.offset(),
                 key: record.key().map(<[u8]>::to_vec),
                 headers: record.headers().map_or_else(Vec::new, |h| {
-                    h.iter()
-                        .map(|h| (h.key.to_owned(), h.value.unwrap_or_default().to_vec()))
-                        .collect()
+                    h.iter().map(|h| (h.key.to_owned(), h.value.unwrap_or_default().to_vec())).collect()
                 }),
                 value: record.payload().map(<[u8]>::to_vec),
                 timestamp: record.timestamp().to_millis().unwrap_or(-1),
@@ -209,17 +155,11 @@ fn read(bootstrap: &str, topic: &str, isolation: &str) -> Vec<Seen> {
 
 /// Sets a group's offset while nobody is in it.
 pub fn set_offset(bootstrap: &str, group: &str, topic: &str, partition: i32, offset: i64) {
-    let consumer: BaseConsumer = ClientConfig::new()
-        .set("bootstrap.servers", bootstrap)
-        .set("group.id", group)
-        .create()
-        .unwrap();
+    let consumer: BaseConsumer =
+        ClientConfig::new().set("bootstrap.servers", bootstrap).set("group.id", group).create().unwrap();
     let mut list = TopicPartitionList::new();
-    list.add_partition_offset(topic, partition, Offset::Offset(offset))
-        .unwrap();
-    consumer
-        .commit(&list, rdkafka::consumer::CommitMode::Sync)
-        .unwrap();
+    list.add_partition_offset(topic, partition, Offset::Offset(offset)).unwrap();
+    consumer.commit(&list, rdkafka::consumer::CommitMode::Sync).unwrap();
 }
 
 /// Polls until `done` or the deadline; true if it became so.

@@ -34,15 +34,8 @@ fn encode(slot: &Slot) -> Vec<u8> {
 fn decode(bytes: &[u8]) -> Option<Slot> {
     let text = std::str::from_utf8(bytes).ok()?;
     let (count, rest) = text.split_once('\n')?;
-    let buffered = rest
-        .split('\n')
-        .filter(|s| !s.is_empty())
-        .map(str::to_owned)
-        .collect();
-    Some(Slot {
-        count: count.parse().ok()?,
-        buffered,
-    })
+    let buffered = rest.split('\n').filter(|s| !s.is_empty()).map(str::to_owned).collect();
+    Some(Slot { count: count.parse().ok()?, buffered })
 }
 
 impl Judge for Counting {
@@ -53,10 +46,7 @@ impl Judge for Counting {
     }
 
     fn begin(&self, state: &mut State) {
-        assert!(
-            state.prior.is_empty() && state.changed.is_empty(),
-            "begin inside a transaction"
-        );
+        assert!(state.prior.is_empty() && state.changed.is_empty(), "begin inside a transaction");
     }
 
     fn step(&self, state: &mut State, input: &Input<'_>, out: &mut Out) -> Outcome {
@@ -76,11 +66,7 @@ impl Judge for Counting {
             return Outcome::Passed;
         }
         let held = std::mem::take(&mut slot.buffered).join("+");
-        let text = format!(
-            "{}:{}:{held}{value}",
-            String::from_utf8_lossy(&key),
-            slot.count
-        );
+        let text = format!("{}:{}:{held}{value}", String::from_utf8_lossy(&key), slot.count);
         let source = format!("{}/{}", input.partition, input.offset);
         for to in [To::Verdicts, To::Redacted] {
             out.emissions.push(Emission {
@@ -94,13 +80,7 @@ impl Judge for Counting {
         Outcome::Judged
     }
 
-    fn tick(
-        &self,
-        _state: &mut State,
-        _source: TickSource<'_>,
-        _budget: u32,
-        out: &mut Out,
-    ) -> Remaining {
+    fn tick(&self, _state: &mut State, _source: TickSource<'_>, _budget: u32, out: &mut Out) -> Remaining {
         out.clear();
         Remaining::None
     }
@@ -130,15 +110,10 @@ impl Judge for Counting {
     }
 
     fn restore(&self, state: &mut State, key: &[u8], value: Option<&[u8]>) -> Result<(), String> {
-        let key = key
-            .strip_prefix(b"slot/")
-            .ok_or("a key without its prefix")?
-            .to_vec();
+        let key = key.strip_prefix(b"slot/").ok_or("a key without its prefix")?.to_vec();
         match value {
             None => state.slots.remove(&key),
-            Some(value) => state
-                .slots
-                .insert(key, decode(value).ok_or("a damaged slot")?),
+            Some(value) => state.slots.insert(key, decode(value).ok_or("a damaged slot")?),
         };
         Ok(())
     }

@@ -23,37 +23,16 @@ pub struct Instance {
 impl Instance {
     pub fn start(settings: &Settings) -> Instance {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args([
-                "instance::instance",
-                "--exact",
-                "--nocapture",
-                "--test-threads=1",
-                "--ignored",
-            ])
+            .args(["instance::instance", "--exact", "--nocapture", "--test-threads=1", "--ignored"])
             .env(format!("{PREFIX}BOOTSTRAP"), &settings.bootstrap)
             .env(format!("{PREFIX}GROUP"), &settings.group)
             .env(format!("{PREFIX}INSTANCE"), &settings.instance)
-            .env(
-                format!("{PREFIX}STEP_MS"),
-                settings
-                    .properties
-                    .get("test.step.ms")
-                    .map_or("0", String::as_str),
-            )
-            .env(
-                format!("{PREFIX}STATIC"),
-                settings.static_membership.to_string(),
-            )
+            .env(format!("{PREFIX}STEP_MS"), settings.properties.get("test.step.ms").map_or("0", String::as_str))
+            .env(format!("{PREFIX}STATIC"), settings.static_membership.to_string())
             .env(format!("{PREFIX}INPUT"), settings.inputs.join(","))
             .env(format!("{PREFIX}OUTPUTS"), settings.outputs().join(","))
-            .env(
-                format!("{PREFIX}SESSION_MS"),
-                settings.session_timeout.as_millis().to_string(),
-            )
-            .env(
-                format!("{PREFIX}TRANSACTION_MS"),
-                settings.transaction_timeout.as_millis().to_string(),
-            )
+            .env(format!("{PREFIX}SESSION_MS"), settings.session_timeout.as_millis().to_string())
+            .env(format!("{PREFIX}TRANSACTION_MS"), settings.transaction_timeout.as_millis().to_string())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
@@ -80,11 +59,7 @@ impl Instance {
     }
 
     pub fn signal(&self, name: &str) {
-        let status = Command::new("kill")
-            .arg(format!("-{name}"))
-            .arg(self.child.id().to_string())
-            .status()
-            .unwrap();
+        let status = Command::new("kill").arg(format!("-{name}")).arg(self.child.id().to_string()).status().unwrap();
         assert!(status.success());
     }
 
@@ -131,29 +106,11 @@ pub struct Survivors(Vec<Instance>);
 
 impl Kills {
     /// Feeds `records` for as long as the rounds take, and at least until they are all in.
-    pub fn run(
-        &self,
-        settings: &Settings,
-        records: &[(i32, String, String)],
-        how: &Kill,
-    ) -> Survivors {
-        let start = |n: usize| {
-            Instance::start(&Settings {
-                instance: n.to_string(),
-                ..settings.clone()
-            })
-        };
+    pub fn run(&self, settings: &Settings, records: &[(i32, String, String)], how: &Kill) -> Survivors {
+        let start = |n: usize| Instance::start(&Settings { instance: n.to_string(), ..settings.clone() });
         let mut instances: Vec<Instance> = (0..self.instances).map(start).collect();
-        let (bootstrap, input, all) = (
-            settings.bootstrap.clone(),
-            settings.inputs[0].clone(),
-            records.to_vec(),
-        );
-        let stopped = if let Kill::Stop(time) = how {
-            *time
-        } else {
-            Duration::ZERO
-        };
+        let (bootstrap, input, all) = (settings.bootstrap.clone(), settings.inputs[0].clone(), records.to_vec());
+        let stopped = if let Kill::Stop(time) = how { *time } else { Duration::ZERO };
         let pieces = 200;
         let pause = (self.between.end + stopped) * u32::try_from(self.rounds).unwrap() / pieces;
         let feeder = std::thread::spawn(move || {
@@ -165,12 +122,8 @@ impl Kills {
         });
         let mut random = u64::from(std::process::id()) | 1;
         for round in 0..self.rounds {
-            random = random
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            let spread = u64::try_from((self.between.end - self.between.start).as_millis())
-                .unwrap()
-                .max(1);
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let spread = u64::try_from((self.between.end - self.between.start).as_millis()).unwrap().max(1);
             std::thread::sleep(self.between.start + Duration::from_millis((random >> 33) % spread));
             let victim = round % self.instances;
             match how {
@@ -195,9 +148,7 @@ impl Survivors {
     pub fn drain(mut self) {
         for instance in &mut self.0 {
             instance.signal("TERM");
-            let code = instance
-                .wait(Duration::from_secs(20))
-                .and_then(|s| s.code());
+            let code = instance.wait(Duration::from_secs(20)).and_then(|s| s.code());
             assert_eq!(code, Some(0), "{}", instance.log());
         }
     }
@@ -209,20 +160,14 @@ impl Survivors {
 
 /// How long each step of the child takes; given as the property `test.step.ms`, which does not reach the client.
 pub fn step_time() -> Duration {
-    let value = std::env::var(format!("{PREFIX}STEP_MS"))
-        .ok()
-        .and_then(|v| v.parse().ok());
+    let value = std::env::var(format!("{PREFIX}STEP_MS")).ok().and_then(|v| v.parse().ok());
     Duration::from_millis(value.unwrap_or(0))
 }
 
 /// The settings that the parent gave, in the child.
 pub fn settings() -> Option<Settings> {
     let get = |name: &str| std::env::var(format!("{PREFIX}{name}")).ok();
-    let millis = |name: &str| {
-        get(name)
-            .and_then(|v| v.parse().ok())
-            .map(Duration::from_millis)
-    };
+    let millis = |name: &str| get(name).and_then(|v| v.parse().ok()).map(Duration::from_millis);
     let input = get("INPUT")?;
     let inputs: Vec<&str> = input.split(',').collect();
     let mut settings = Settings::new(get("BOOTSTRAP")?, get("GROUP")?, &inputs);

@@ -23,16 +23,10 @@ pub(crate) fn literal_end(bytes: &[u8], open: usize) -> Result<(usize, bool), Fl
                 at = find_special(bytes, escape_end(bytes, at)?);
             }
             Some(_) => {
-                return Err(Flaw {
-                    at,
-                    truncated: false,
-                });
+                return Err(Flaw { at, truncated: false });
             }
             None => {
-                return Err(Flaw {
-                    at: bytes.len(),
-                    truncated: true,
-                });
+                return Err(Flaw { at: bytes.len(), truncated: true });
             }
         }
     }
@@ -95,29 +89,17 @@ fn escape_end(bytes: &[u8], at: usize) -> Result<usize, Flaw> {
                 match bytes.get(digit) {
                     Some(byte) if byte.is_ascii_hexdigit() => {}
                     Some(_) => {
-                        return Err(Flaw {
-                            at: digit,
-                            truncated: false,
-                        });
+                        return Err(Flaw { at: digit, truncated: false });
                     }
                     None => {
-                        return Err(Flaw {
-                            at: bytes.len(),
-                            truncated: true,
-                        });
+                        return Err(Flaw { at: bytes.len(), truncated: true });
                     }
                 }
             }
             Ok(at + 6)
         }
-        Some(_) => Err(Flaw {
-            at: at + 1,
-            truncated: false,
-        }),
-        None => Err(Flaw {
-            at: bytes.len(),
-            truncated: true,
-        }),
+        Some(_) => Err(Flaw { at: at + 1, truncated: false }),
+        None => Err(Flaw { at: bytes.len(), truncated: true }),
     }
 }
 
@@ -129,10 +111,7 @@ pub(crate) fn utf8_flaw(bytes: &[u8], wtf8: bool) -> Option<Flaw> {
         let error = std::str::from_utf8(&bytes[from..]).err()?;
         let at = from + error.valid_up_to();
         if !wtf8 || surrogate(bytes, at).is_none() {
-            return Some(Flaw {
-                at,
-                truncated: error.error_len().is_none(),
-            });
+            return Some(Flaw { at, truncated: error.error_len().is_none() });
         }
         from = at + 3;
     }

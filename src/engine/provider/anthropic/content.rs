@@ -57,9 +57,7 @@ pub(super) fn error_code(error: Value<'_>) -> &'static str {
         "container_expired",
     ];
     let code = error.get("error_code");
-    let known = CODES
-        .into_iter()
-        .find(|known| code.is_some_and(|code| code.is(known)));
+    let known = CODES.into_iter().find(|known| code.is_some_and(|code| code.is(known)));
     known.unwrap_or("other")
 }
 
@@ -83,9 +81,7 @@ fn add<'r>(value: Value<'r>, parts: &mut Vec<Part<'r>>) {
         "search_result" => (&["source", "title"], "", "content"),
         "web_search_result" => (&["url", "title"], "encrypted_content", ""),
         "web_fetch_result" => (&["url"], "", "content"),
-        "code_execution_result" | "bash_code_execution_result" => {
-            (&["stdout", "stderr"], "", "content")
-        }
+        "code_execution_result" | "bash_code_execution_result" => (&["stdout", "stderr"], "", "content"),
         "encrypted_code_execution_result" => (&["stderr"], "encrypted_stdout", "content"),
         "text_editor_code_execution_view_result" => (&[], "", "content"),
         "text_editor_code_execution_str_replace_result" => (&[], "", "lines"),
@@ -98,12 +94,7 @@ fn add<'r>(value: Value<'r>, parts: &mut Vec<Part<'r>>) {
             return parts.push(Part::Opaque { value, kind });
         }
     };
-    parts.extend(
-        texts
-            .iter()
-            .filter_map(|name| string(value, name))
-            .map(Part::Text),
-    );
+    parts.extend(texts.iter().filter_map(|name| string(value, name)).map(Part::Text));
     if let Some(value) = string(value, encrypted) {
         let kind = "encrypted";
         parts.push(Part::Opaque { value, kind });

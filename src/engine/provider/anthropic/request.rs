@@ -16,11 +16,7 @@ enum Role {
     Unknown,
 }
 
-pub(in crate::engine::provider) fn request<'r>(
-    body: Value<'r>,
-    elsewhere: bool,
-    out: &mut Translated<'r>,
-) {
+pub(in crate::engine::provider) fn request<'r>(body: Value<'r>, elsewhere: bool, out: &mut Translated<'r>) {
     if body.kind() != Kind::Object {
         return opaque(body, "event", out);
     }
@@ -105,22 +101,15 @@ fn turn<'r>(kind: &str, block: Value<'r>, role: Role, slot: Slot) -> Turn<'r> {
     }
     if is_server_result(kind, block) {
         let call_id = named(block, "tool_use_id");
-        return Turn::ServerResult {
-            item: block,
-            call_id,
-        };
+        return Turn::ServerResult { item: block, call_id };
     }
     match (role, kind) {
         (_, "text")
         | (Role::User, "image" | "document" | "search_result" | "container_upload")
-        | (
-            Role::Assistant,
-            "thinking" | "redacted_thinking" | "compaction" | "fallback" | "container_upload",
-        ) => said(role, block),
-        _ => Turn::Opaque {
-            value: block,
-            kind: "block",
-        },
+        | (Role::Assistant, "thinking" | "redacted_thinking" | "compaction" | "fallback" | "container_upload") => {
+            said(role, block)
+        }
+        _ => Turn::Opaque { value: block, kind: "block" },
     }
 }
 
@@ -148,12 +137,8 @@ fn tool_result(item: Value<'_>) -> ResultItem<'_> {
 type Own<'r> = OnceCell<BTreeMap<Cow<'r, [u8]>, ToolDef<'r>>>;
 
 fn by_name(body: Value<'_>) -> BTreeMap<Cow<'_, [u8]>, ToolDef<'_>> {
-    let tools = body
-        .get("tools")
-        .into_iter()
-        .flat_map(|tools| tools.items());
-    let named =
-        tools.filter_map(|tool| Some((named(tool, "name")?.text()?, definition(tool, true)?)));
+    let tools = body.get("tools").into_iter().flat_map(|tools| tools.items());
+    let named = tools.filter_map(|tool| Some((named(tool, "name")?.text()?, definition(tool, true)?)));
     named.collect()
 }
 

@@ -2,9 +2,7 @@
 
 use super::super::{Translated, member, named, opaque, string, type_of};
 use super::results;
-use crate::engine::event::{
-    Args, CallFacts, Event, Executor, Form, ItemStatus, Name, Slot, ToolDef, ToolFamily,
-};
+use crate::engine::event::{Args, CallFacts, Event, Executor, Form, ItemStatus, Name, Slot, ToolDef, ToolFamily};
 use crate::engine::json::{Kind, Value};
 
 /// An item that has begun.
@@ -24,11 +22,7 @@ pub(super) fn item<'r>(item: Value<'r>, slot: Slot, listed: bool, out: &mut Tran
     let call = call(&kind, item, slot);
     let is_call = call.is_some();
     if let Some(call) = call {
-        out.events.push(Event::Item {
-            call,
-            status: status(&kind, item),
-            listed,
-        });
+        out.events.push(Event::Item { call, status: status(&kind, item), listed });
     }
     if listed {
         return;
@@ -57,9 +51,7 @@ fn status(kind: &str, item: Value<'_>) -> ItemStatus {
     match status.str().as_deref() {
         Some("completed") => ItemStatus::Complete,
         // The call was made and its tool failed: the arguments are whole.
-        Some("failed") if matches!(kind, "mcp_call" | "code_interpreter_call") => {
-            ItemStatus::Complete
-        }
+        Some("failed") if matches!(kind, "mcp_call" | "code_interpreter_call") => ItemStatus::Complete,
         Some("in_progress") if by_program() => ItemStatus::Suspended,
         _ => ItemStatus::Incomplete,
     }
@@ -82,12 +74,7 @@ pub(super) fn call<'r>(kind: &str, item: Value<'r>, slot: Slot) -> Option<CallFa
     let (name, executor, form, args) = match kind {
         "function_call" => (named_call(), Executor::Client, JsonText, text("arguments")),
         "custom_tool_call" => (named_call(), Executor::Client, FreeText, text("input")),
-        "mcp_call" | "mcp_approval_request" => (
-            named_call(),
-            Executor::Provider,
-            JsonText,
-            text("arguments"),
-        ),
+        "mcp_call" | "mcp_approval_request" => (named_call(), Executor::Provider, JsonText, text("arguments")),
         "code_interpreter_call" => {
             let name = Name::Implied("code_interpreter");
             (name, Executor::Provider, FreeText, text("code"))
@@ -99,12 +86,7 @@ pub(super) fn call<'r>(kind: &str, item: Value<'r>, slot: Slot) -> Option<CallFa
         "shell_call" => {
             let environment = item.get("environment").map(type_of).unwrap_or_default();
             let executor = server(environment.starts_with("container"));
-            (
-                Name::Implied("shell"),
-                executor,
-                JsonValue,
-                object("action"),
-            )
+            (Name::Implied("shell"), executor, JsonValue, object("action"))
         }
         "local_shell_call" => {
             let name = Name::Implied("local_shell");
@@ -123,12 +105,7 @@ pub(super) fn call<'r>(kind: &str, item: Value<'r>, slot: Slot) -> Option<CallFa
         }
         "tool_search_call" => {
             let executor = server(item.get("execution").is_some_and(|e| e.is("server")));
-            (
-                Name::Implied("tool_search"),
-                executor,
-                JsonValue,
-                text("arguments"),
-            )
+            (Name::Implied("tool_search"), executor, JsonValue, text("arguments"))
         }
         _ => return None,
     };
@@ -153,12 +130,7 @@ pub(super) fn late_tools<'r>(item: Value<'r>, out: &mut Translated<'r>) {
 }
 
 /// A list of definitions. A namespace nests more of them, one level deep.
-pub(super) fn tools<'r>(
-    list: Option<Value<'r>>,
-    server: Option<Value<'r>>,
-    late: bool,
-    out: &mut Translated<'r>,
-) {
+pub(super) fn tools<'r>(list: Option<Value<'r>>, server: Option<Value<'r>>, late: bool, out: &mut Translated<'r>) {
     for tool in list.into_iter().flat_map(|list| list.items()) {
         if type_of(tool) == "namespace" {
             let namespace = named(tool, "name");
@@ -224,15 +196,10 @@ fn typed_name(kind: &str) -> Name<'static> {
     // `web_search_preview`, `computer_use_preview`, `web_search_2025_08_26`: dated and preview names.
     let prefixed = |name: &str| {
         let rest = kind.strip_prefix(name);
-        rest.is_some_and(|rest| {
-            rest.is_empty() || rest.starts_with("_preview") || rest.starts_with("_20")
-        })
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("_preview") || rest.starts_with("_20"))
     };
     if kind == "computer_use_preview" {
         return Name::Implied("computer");
     }
-    NAMES
-        .into_iter()
-        .find(|(known, _)| prefixed(known))
-        .map_or(Name::None, |(_, name)| Name::Implied(name))
+    NAMES.into_iter().find(|(known, _)| prefixed(known)).map_or(Name::None, |(_, name)| Name::Implied(name))
 }

@@ -13,25 +13,16 @@ enum Side {
     User,
 }
 
-pub(in crate::engine::provider) fn request<'r>(
-    body: Value<'r>,
-    elsewhere: bool,
-    out: &mut Translated<'r>,
-) {
+pub(in crate::engine::provider) fn request<'r>(body: Value<'r>, elsewhere: bool, out: &mut Translated<'r>) {
     if body.kind() != Kind::Object {
         return opaque(body, "event", out);
     }
     conversation(body, out);
     let input = body.get("input");
     let history = || input.into_iter().flat_map(|input| input.items());
-    let referred = ["previous_response_id", "conversation"]
-        .into_iter()
-        .any(|name| member(body, name).is_some())
+    let referred = ["previous_response_id", "conversation"].into_iter().any(|name| member(body, name).is_some())
         || history().any(|item| type_of(item) == "item_reference");
-    out.events.push(Event::RequestBegin {
-        body,
-        elsewhere: elsewhere || referred,
-    });
+    out.events.push(Event::RequestBegin { body, elsewhere: elsewhere || referred });
     items::tools(body.get("tools"), None, false, out);
     if let Some(instructions) = member(body, "instructions") {
         push(0, Turn::System(instructions), out);
@@ -51,10 +42,7 @@ pub(in crate::engine::provider) fn request<'r>(
             push(group, turn, out);
         }
         let kind = type_of(item);
-        if matches!(
-            &*kind,
-            "mcp_list_tools" | "tool_search_output" | "additional_tools"
-        ) {
+        if matches!(&*kind, "mcp_list_tools" | "tool_search_output" | "additional_tools") {
             items::late_tools(item, out);
         }
     }
@@ -66,10 +54,7 @@ fn turns<'r>(item: Value<'r>, slot: Slot) -> ([Option<Turn<'r>>; 2], Option<Side
     let kind = type_of(item);
     let model = |turn| ([Some(turn), None], Some(Side::Model));
     let user = |turn| ([Some(turn), None], Some(Side::User));
-    let own_result = || Turn::ServerResult {
-        item,
-        call_id: named(item, "call_id").or_else(|| named(item, "id")),
-    };
+    let own_result = || Turn::ServerResult { item, call_id: named(item, "call_id").or_else(|| named(item, "id")) };
     if let Some(call) = items::call(&kind, item, slot) {
         let holds = matches!(&*kind, "mcp_call" | "code_interpreter_call");
         let result = holds.then(own_result);
@@ -88,11 +73,9 @@ fn turns<'r>(item: Value<'r>, slot: Slot) -> ([Option<Turn<'r>>; 2], Option<Side
             Some("system" | "developer") => ([Some(Turn::System(item)), None], None),
             _ => strange(item, "message"),
         },
-        "reasoning"
-        | "compaction"
-        | "web_search_call"
-        | "file_search_call"
-        | "image_generation_call" => model(Turn::Model(item)),
+        "reasoning" | "compaction" | "web_search_call" | "file_search_call" | "image_generation_call" => {
+            model(Turn::Model(item))
+        }
         "mcp_list_tools" | "additional_tools" => ([None, None], None),
         "item_reference" => strange(item, "reference"),
         _ => strange(item, "item"),

@@ -115,11 +115,9 @@ fn place(value: Value<'_>) -> Option<(Slot, Value<'_>)> {
 
 fn append<'r>(value: Value<'r>, out: &mut Translated<'r>) {
     match (slot(value), string(value, "delta")) {
-        (Some(slot), Some(text)) => out.events.push(Event::Append {
-            slot,
-            part: position(value, "command_index").unwrap_or(0),
-            text,
-        }),
+        (Some(slot), Some(text)) => {
+            out.events.push(Event::Append { slot, part: position(value, "command_index").unwrap_or(0), text })
+        }
         _ => opaque(value, "event", out),
     }
 }
@@ -184,11 +182,7 @@ fn end<'r>(response: Option<Value<'r>>, ending: Ending, out: &mut Translated<'r>
             })
         }
     };
-    out.events.push(Event::Stop(Stop {
-        client: fate,
-        provider: fate,
-        choice: None,
-    }));
+    out.events.push(Event::Stop(Stop { client: fate, provider: fate, choice: None }));
     out.events.push(Event::End);
 }
 
@@ -198,12 +192,8 @@ fn error(reason: CutReason, out: &mut Translated<'_>) {
 
 /// A response object, or an error body.
 fn whole<'r>(body: Value<'r>, out: &mut Translated<'r>) {
-    let output = body
-        .get("output")
-        .filter(|output| output.kind() == Kind::Array);
-    let is_response = body
-        .get("object")
-        .is_some_and(|object| object.is("response"));
+    let output = body.get("output").filter(|output| output.kind() == Kind::Array);
+    let is_response = body.get("object").is_some_and(|object| object.is("response"));
     let failed = member(body, "error").is_some();
     if !is_response && output.is_none() {
         return match failed {

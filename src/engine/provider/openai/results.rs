@@ -6,10 +6,7 @@ use crate::engine::json::{Kind, Value};
 
 /// The result that an item of a response is, or holds.
 pub(super) fn of_response<'r>(kind: &str, item: Value<'r>) -> Option<ResultItem<'r>> {
-    let base = |tool, content| ResultItem {
-        tool,
-        ..blank(ResultShape::Server, item, content)
-    };
+    let base = |tool, content| ResultItem { tool, ..blank(ResultShape::Server, item, content) };
     Some(match kind {
         "mcp_call" => mcp_call(item)?,
         "mcp_list_tools" => {
@@ -32,36 +29,23 @@ pub(super) fn of_response<'r>(kind: &str, item: Value<'r>) -> Option<ResultItem<
         }
         "web_search_call" => {
             let action = member(item, "action");
-            ResultItem {
-                parts: action.map(search).unwrap_or_default(),
-                ..base(Name::Implied("web_search"), action)
-            }
+            ResultItem { parts: action.map(search).unwrap_or_default(), ..base(Name::Implied("web_search"), action) }
         }
-        "file_search_call" => ResultItem {
-            parts: file_search(item),
-            ..base(Name::Implied("file_search"), member(item, "results"))
-        },
+        "file_search_call" => {
+            ResultItem { parts: file_search(item), ..base(Name::Implied("file_search"), member(item, "results")) }
+        }
         "image_generation_call" => {
             let content = string(item, "result");
             let kind = "image";
             ResultItem {
-                parts: content
-                    .map(|value| Part::Media { value, kind })
-                    .into_iter()
-                    .collect(),
+                parts: content.map(|value| Part::Media { value, kind }).into_iter().collect(),
                 ..base(Name::Implied("image_generation"), content)
             }
         }
-        "shell_call_output" => ResultItem {
-            shape: ResultShape::Server,
-            ..shell(item)
-        },
+        "shell_call_output" => ResultItem { shape: ResultShape::Server, ..shell(item) },
         "program_output" => {
             let content = member(item, "result");
-            ResultItem {
-                parts: text_or_json(content),
-                ..base(Name::Implied("program"), content)
-            }
+            ResultItem { parts: text_or_json(content), ..base(Name::Implied("program"), content) }
         }
         _ => return None,
     })
@@ -71,34 +55,23 @@ pub(super) fn of_response<'r>(kind: &str, item: Value<'r>) -> Option<ResultItem<
 pub(super) fn is_result(kind: &str) -> bool {
     matches!(
         kind,
-        "web_search_call"
-            | "file_search_call"
-            | "image_generation_call"
-            | "shell_call_output"
-            | "program_output"
+        "web_search_call" | "file_search_call" | "image_generation_call" | "shell_call_output" | "program_output"
     )
 }
 
 /// The output that an item of a request's `input` is.
 pub(super) fn of_request<'r>(kind: &str, item: Value<'r>) -> Option<ResultItem<'r>> {
     let output = item.get("output");
-    let base = |shape, tool| ResultItem {
-        tool,
-        ..blank(shape, item, output)
-    };
+    let base = |shape, tool| ResultItem { tool, ..blank(shape, item, output) };
     Some(match kind {
         "function_call_output" | "custom_tool_call_output" => {
             let tool = named(item, "name").map_or(Name::None, Name::Wire);
-            ResultItem {
-                parts: output_parts(output),
-                ..base(ResultShape::ResponsesOutput, tool)
-            }
+            ResultItem { parts: output_parts(output), ..base(ResultShape::ResponsesOutput, tool) }
         }
         "shell_call_output" => shell(item),
-        "local_shell_call_output" => ResultItem {
-            parts: text_or_json(output),
-            ..base(ResultShape::PlainOutput, Name::Implied("local_shell"))
-        },
+        "local_shell_call_output" => {
+            ResultItem { parts: text_or_json(output), ..base(ResultShape::PlainOutput, Name::Implied("local_shell")) }
+        }
         "apply_patch_call_output" => {
             let status = item.get("status");
             let says = |word| status.is_some_and(|status| status.is(word));
@@ -116,10 +89,7 @@ pub(super) fn of_request<'r>(kind: &str, item: Value<'r>) -> Option<ResultItem<'
         "computer_call_output" => {
             let kind = "image";
             ResultItem {
-                parts: output
-                    .map(|value| Part::Media { value, kind })
-                    .into_iter()
-                    .collect(),
+                parts: output.map(|value| Part::Media { value, kind }).into_iter().collect(),
                 ..base(ResultShape::TypedOutput, Name::Implied("computer"))
             }
         }
@@ -267,44 +237,24 @@ fn error_parts(error: Value<'_>) -> Vec<Part<'_>> {
 
 fn error_code(error: Value<'_>) -> Option<&'static str> {
     let kind = type_of(error);
-    [
-        "http_error",
-        "mcp_protocol_error",
-        "mcp_tool_execution_error",
-    ]
-    .into_iter()
-    .find(|known| kind == *known)
+    ["http_error", "mcp_protocol_error", "mcp_tool_execution_error"].into_iter().find(|known| kind == *known)
 }
 
 fn logs(output: Value<'_>) -> Part<'_> {
     let logs = string(output, "logs").map(Part::Text);
     logs.unwrap_or_else(|| match &*type_of(output) {
-        "image" => Part::Media {
-            value: output,
-            kind: "image",
-        },
-        _ => Part::Opaque {
-            value: output,
-            kind: "part",
-        },
+        "image" => Part::Media { value: output, kind: "image" },
+        _ => Part::Opaque { value: output, kind: "part" },
     })
 }
 
 /// What a web search looked for and looked at. What it read stays with the provider.
 fn search(action: Value<'_>) -> Vec<Part<'_>> {
-    let mut parts: Vec<Part<'_>> = ["query", "pattern", "url"]
-        .into_iter()
-        .filter_map(|name| string(action, name))
-        .map(Part::Text)
-        .collect();
+    let mut parts: Vec<Part<'_>> =
+        ["query", "pattern", "url"].into_iter().filter_map(|name| string(action, name)).map(Part::Text).collect();
     parts.extend(texts(action.get("queries")));
     for source in action.get("sources").into_iter().flat_map(|s| s.items()) {
-        parts.extend(
-            ["url", "title"]
-                .into_iter()
-                .filter_map(|name| string(source, name))
-                .map(Part::Text),
-        );
+        parts.extend(["url", "title"].into_iter().filter_map(|name| string(source, name)).map(Part::Text));
     }
     parts
 }
@@ -312,19 +262,11 @@ fn search(action: Value<'_>) -> Vec<Part<'_>> {
 fn file_search(item: Value<'_>) -> Vec<Part<'_>> {
     let mut parts: Vec<Part<'_>> = texts(item.get("queries")).collect();
     for result in item.get("results").into_iter().flat_map(|r| r.items()) {
-        parts.extend(
-            ["filename", "text"]
-                .into_iter()
-                .filter_map(|name| string(result, name))
-                .map(Part::Text),
-        );
+        parts.extend(["filename", "text"].into_iter().filter_map(|name| string(result, name)).map(Part::Text));
     }
     parts
 }
 
 fn texts(list: Option<Value<'_>>) -> impl Iterator<Item = Part<'_>> {
-    list.into_iter()
-        .flat_map(|list| list.items())
-        .filter(|item| item.kind() == Kind::String)
-        .map(Part::Text)
+    list.into_iter().flat_map(|list| list.items()).filter(|item| item.kind() == Kind::String).map(Part::Text)
 }
