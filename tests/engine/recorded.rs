@@ -124,7 +124,7 @@ impl Call {
         if let Some(id) = facts.id.or(facts.item_id) {
             self.id = id.str().unwrap().into_owned();
         }
-        self.name = describe::name(facts.name);
+        self.name = crate::describe::name(facts.name);
         self.provider_run = facts.executor == Executor::Provider;
         self.set(facts.args);
     }

@@ -23,6 +23,7 @@ use super::{Engine, Input, Millis, Observation, Out, Outcome, Remaining, TickSou
 use bumpalo::Bump;
 use publish::Draft;
 use request::Request;
+use std::borrow::Cow;
 
 /// Where what is emitted comes from: a record, or for an expiry the conversation's memory of one.
 #[derive(Clone, Copy)]
@@ -82,10 +83,13 @@ pub(super) fn record(
     // Host events are judged whoever's call they answer; model events need to know whose wire shape they are.
     let needs_provider =
         matches!(envelope.kind, EventType::ModelRequest | EventType::ModelResponse | EventType::ModelChunk);
-    let provider = envelope.provider;
-    if needs_provider && provider.is_none() && !oversize {
-        return reject_record(engine, input, Reject::UnknownProvider, out);
-    }
+    let provider = match envelope.provider {
+        None if needs_provider && !oversize => match provider::detect_provider(bump, &envelope, json) {
+            None => return reject_record(engine, input, Reject::UnknownProvider, out),
+            told => told,
+        },
+        given => given,
+    };
     out.observations.push(Observation::Event { provider, kind: envelope.kind });
     let translated = match (oversize, provider) {
         (true, _) => Translated::default(),
@@ -320,7 +324,7 @@ impl<'a, 'r> Run<'a, 'r> {
                         self.request(session, envelope, input, n, &request);
                     }
                 }
-                (Event::Started(started), _) => self.started(session, exchange, started),
+                (Event::Started(started), _) => self.started(session, envelope, exchange, started),
                 (Event::HostResult(result), _) => self.host_result(session, envelope, input, result),
                 (Event::Opaque { kind, .. }, _) => {
                     self.out.observations.push(Observation::Opaque { provider: self.origin.provider, kind });
@@ -337,8 +341,18 @@ impl<'a, 'r> Run<'a, 'r> {
                 }
             }
         }
-        if let Some((_, error)) = translated.undecodable {
-            self.undecodable(session, envelope, exchange, u64::from(error.at));
+        let judged = translated.events.iter().any(|event| match envelope.kind {
+            EventType::ModelRequest => matches!(event, Event::RequestBegin { .. }),
+            EventType::ToolStarted => matches!(event, Event::Started(_)),
+            EventType::ToolResult => matches!(event, Event::HostResult(_)),
+            _ => true,
+        });
+        let must = matches!(envelope.kind, EventType::ModelRequest | EventType::ToolStarted | EventType::ToolResult);
+        match translated.undecodable {
+            Some((_, error)) => self.undecodable(session, envelope, exchange, u64::from(error.at)),
+            // JSON, but not what its type says: somebody may wait for a verdict, so there is one.
+            None if must && !judged => self.undecodable(session, envelope, exchange, 0),
+            None => {}
         }
     }
 
@@ -407,8 +421,14 @@ impl<'a, 'r> Run<'a, 'r> {
     }
 
     /// The host began to run a tool.
-    fn started(&mut self, session: &mut Session<'_>, exchange: Option<u32>, started: &super::event::Started<'r>) {
-        let id = started.call_id.and_then(|v| v.text()).unwrap_or_default();
+    fn started(
+        &mut self,
+        session: &mut Session<'_>,
+        envelope: &Envelope<'r>,
+        exchange: Option<u32>,
+        started: &super::event::Started<'r>,
+    ) {
+        let id = self.call_id(started.call_id, envelope);
         let found = session.call_by_id(&id).map(|(n, _)| n);
         session.head().starts_seen = true;
         if !self.off() {
@@ -460,6 +480,14 @@ impl<'a, 'r> Run<'a, 'r> {
             agent: self.origin.agent,
             now: conversation.head.clock,
             schemas: &self.out.schemas,
+        }
+    }
+
+    /// The call that a host event names: in its data, else by the attribute `callid`.
+    fn call_id<'v>(&self, value: Option<Value<'v>>, envelope: &Envelope<'v>) -> Cow<'v, [u8]> {
+        match value.and_then(|v| v.text()).filter(|text| !text.is_empty()) {
+            Some(text) => text,
+            None => Cow::Borrowed(envelope.call_id.unwrap_or_default().as_bytes()),
         }
     }
 

@@ -41,15 +41,16 @@ impl<'a, 'r> Run<'a, 'r> {
         input: &Input<'_>,
         result: &ResultItem<'r>,
     ) {
-        let id = text_of(result.call_id);
+        let id = self.call_id(result.call_id, envelope);
         let found = session.call_by_id(&id).map(|(n, _)| n);
         if self.off() {
             mark_answered(session, found);
             return;
         }
-        let content = self.content(result);
+        let content = self.content(result, &id);
         let (mut draft, edits, first_seen, said) =
             self.draft(session, Checkpoint::ToolResult, result, found, &content, None);
+        draft.subject.call_id = (!id.is_empty()).then(|| self.clean(&id));
         let (decision, action) = draft.fold();
         let withheld = action == Decision::Block && self.engine.settings.redacted.on_block == OnBlock::Withhold;
         let copy = if withheld { None } else { self.copy(&mut draft, envelope, input, &edits) };
@@ -74,7 +75,7 @@ impl<'a, 'r> Run<'a, 'r> {
     ) -> Judged<'r> {
         let id = text_of(result.call_id);
         let found = session.call_by_id(&id).map(|(n, _)| n);
-        let content = self.content(result);
+        let content = self.content(result, &id);
         let known = session.result(&content.call_id, &short(content.digest)).cloned();
         let judged_before = known.as_ref().is_some_and(|fact| fact.policy == self.engine.policy_key());
         if let Some(fact) = &known
@@ -113,7 +114,7 @@ impl<'a, 'r> Run<'a, 'r> {
             mark_answered(session, found);
             return;
         }
-        let content = self.content(result);
+        let content = self.content(result, &id);
         let (draft, edits, first_seen, said) =
             self.draft(session, Checkpoint::ServerResult, result, found, &content, Some(exchange));
         let (decision, action) = draft.fold();
@@ -204,7 +205,8 @@ impl<'a, 'r> Run<'a, 'r> {
             draft.complete = false;
             draft.not_inspected.push((place, kind, reason));
             let strict = self.engine.settings.policy.profile == Profile::Strict;
-            if strict && matches!(part, Part::Opaque { .. }) {
+            // What a provider encrypts is known, only not to us.
+            if strict && matches!(part, Part::Opaque { .. }) && kind != "encrypted" {
                 draft.findings.push(engine_finding("unknown_part", place, Evidence::None));
             }
         }
@@ -212,7 +214,7 @@ impl<'a, 'r> Run<'a, 'r> {
 
     /// Digest and sizes of a result, over its decoded parts, so that the same text compares equal however it
     /// is wrapped.
-    fn content(&self, result: &ResultItem<'r>) -> Content {
+    fn content(&self, result: &ResultItem<'r>, id: &[u8]) -> Content {
         let keyed = self.keyed();
         let mut stream = keyed.stream(Role::Content);
         let (mut text_bytes, mut bytes) = (0u64, 0u64);
@@ -230,8 +232,7 @@ impl<'a, 'r> Run<'a, 'r> {
                 Part::Media { value, .. } | Part::Opaque { value, .. } => feed(value.raw(), false),
             }
         }
-        let id = text_of(result.call_id);
-        let call_id = short(keyed.digest(Role::CallId, &[&id]));
+        let call_id = short(keyed.digest(Role::CallId, &[id]));
         Content { digest: stream.finish(), call_id, text_bytes, bytes }
     }
 
