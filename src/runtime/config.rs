@@ -15,7 +15,7 @@
 //! Left out: `serde_path_to_error`, which stops at the first problem, and a hand-kept schema, which drifts.
 
 use crate::engine::policy::{PolicySettings, Profile};
-use crate::engine::{Limits, Problem, Redacted, Settings};
+use crate::engine::{Limits, Payload, Problem, Redacted, Settings};
 use crate::runtime::settings;
 use config::{Environment, FileFormat, ValueKind};
 use serde::{Deserialize, Serialize};
@@ -159,6 +159,8 @@ pub struct EngineSection {
     pub fingerprint_key_file: Option<PathBuf>,
     pub limits: Limits,
     pub redacted: Redacted,
+    /// What a dead letter keeps of a record's value: it may hold secrets and hostile text.
+    pub dead_letter_payload: Payload,
 }
 
 /// What to do where changelog and offsets disagree, and how much memory state may take.
@@ -639,6 +641,7 @@ impl Config {
             limits: self.engine.limits.clone(),
             policy,
             redacted: self.engine.redacted,
+            dead_letter_payload: self.engine.dead_letter_payload,
             fingerprint_key: self.fingerprint_key()?,
             cluster: cluster.into(),
             group: self.kafka.group.clone(),

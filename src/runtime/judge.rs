@@ -1,8 +1,9 @@
 //! The seam between the worker and the engine: what the worker needs of whoever judges records.
 //!
 //! The worker is generic over [`Judge`] so that its own tests can run a judge whose right answer is
-//! plain arithmetic; the service runs [`EngineJudge`](super::engine_judge::EngineJudge).
+//! plain arithmetic; the service runs the [`Engine`].
 
+use crate::engine::state::{PartitionState, StateError};
 pub use crate::engine::{Emission, Engine, Input, Observation, Out, Outcome, Remaining, TickSource, To};
 
 /// A judge keeps one state a partition. A transaction on a state is `begin`, any number of `step` and `tick`,
@@ -25,5 +26,44 @@ pub trait Judge: Send + Sync + 'static {
     /// Called behind the last entry of a restore that is used; an error as in `restore`.
     fn restored(&self, _state: &mut Self::State) -> Result<(), String> {
         Ok(())
+    }
+}
+
+impl Judge for Engine {
+    type State = PartitionState;
+
+    fn open(&self, _topic: &str, _partition: i32) -> PartitionState {
+        PartitionState::new()
+    }
+    fn begin(&self, state: &mut PartitionState) {
+        state.begin();
+    }
+    fn step(&self, state: &mut PartitionState, input: &Input<'_>, out: &mut Out) -> Outcome {
+        Engine::step(self, state, input, out)
+    }
+    fn tick(&self, state: &mut PartitionState, source: TickSource<'_>, budget: u32, out: &mut Out) -> Remaining {
+        Engine::tick(self, state, source, budget, out)
+    }
+    fn writes(&self, state: &PartitionState, put: &mut dyn FnMut(&[u8], Option<&[u8]>)) {
+        state.writes(&mut |key, value| put(key, value));
+    }
+    fn accept(&self, state: &mut PartitionState) {
+        state.accept();
+    }
+    fn rollback(&self, state: &mut PartitionState) {
+        state.rollback();
+    }
+    fn restore(&self, state: &mut PartitionState, key: &[u8], value: Option<&[u8]>) -> Result<(), String> {
+        state.restore(key, value).map_err(said)
+    }
+    fn restored(&self, state: &mut PartitionState) -> Result<(), String> {
+        state.restored().map_err(said)
+    }
+}
+
+fn said(error: StateError) -> String {
+    match error {
+        StateError::UnknownVersion { found } => format!("its format {found} is unknown to this release"),
+        error => format!("{error:?}"),
     }
 }

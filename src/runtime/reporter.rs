@@ -1,11 +1,12 @@
 //! What a worker tells, as metrics and health.
 
 use super::admin::{Health, Phase};
-use super::judge::{Input, Out, Outcome};
+use super::judge::{Input, Observation, Out, Outcome, To};
 use super::port::{Cause, PartitionId};
 use super::settings::Settings;
 use super::telemetry::{Metrics, float};
 use super::worker::{PhaseKind, Telemetry};
+use crate::engine::verdict::Checkpoint;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What counts only if the open transaction commits. A worker is a thread, so it stands in a thread local.
 #[derive(Debug, Default)]
-pub struct Pending {
+struct Pending {
     /// The record's timestamp and its verdict's lane.
     latencies: Vec<(i64, &'static str)>,
     /// Records and bytes by output.
@@ -21,24 +22,28 @@ pub struct Pending {
 }
 
 impl Pending {
-    pub fn latency(&mut self, timestamp: i64, lane: &'static str) {
-        self.latencies.push((timestamp, lane));
-    }
-    pub fn produced(&mut self, output: usize, key: Option<&[u8]>, value: Option<&[u8]>) {
-        if let Some((records, bytes)) = self.produced.get_mut(output) {
+    /// An expiry has no timestamp: its latency says nothing, since what it waited for never came.
+    fn take(&mut self, timestamp: Option<i64>, out: &Out) {
+        for o in &out.observations {
+            if let (Some(timestamp), Observation::Verdict { checkpoint, .. }) = (timestamp, o) {
+                let call = matches!(checkpoint, Checkpoint::ToolCall | Checkpoint::ToolStart);
+                self.latencies.push((timestamp, if call { "call" } else { "result" }));
+            }
+        }
+        for emission in &out.emissions {
+            let (records, bytes) = match emission.to {
+                To::Verdicts => &mut self.produced[0],
+                To::Redacted => &mut self.produced[1],
+                To::DeadLetters => &mut self.produced[2],
+            };
             *records += 1;
-            *bytes += (key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len)) as u64;
+            *bytes += (emission.key.as_ref().map_or(0, Vec::len) + emission.value.as_ref().map_or(0, Vec::len)) as u64;
         }
     }
 }
 
 thread_local! {
     static PENDING: RefCell<Pending> = RefCell::default();
-}
-
-/// This thread's pending figures.
-pub fn pending<T>(change: impl FnOnce(&mut Pending) -> T) -> T {
-    PENDING.with_borrow_mut(change)
 }
 
 /// See the module.
@@ -71,7 +76,7 @@ fn wall() -> i64 {
 }
 
 impl Telemetry for Reporter {
-    fn stepped(&self, input: &Input<'_>, outcome: Outcome, _out: &Out, took: Duration) {
+    fn stepped(&self, input: &Input<'_>, outcome: Outcome, out: &Out, took: Duration) {
         let m = &self.metrics;
         let bytes = input.key.map_or(0, <[u8]>::len) + input.value.map_or(0, <[u8]>::len);
         m.records_consumed.inc([input.topic]);
@@ -81,7 +86,21 @@ impl Telemetry for Reporter {
             Outcome::Passed => "passed",
             Outcome::Rejected(_) => "rejected",
         }]);
+        if let Outcome::Rejected(_) = outcome {
+            for o in &out.observations {
+                if let Observation::DeadLetter { reason } = o {
+                    m.decode_failures.inc([input.topic, reason]);
+                }
+            }
+        }
+        m.observe(&out.observations);
+        PENDING.with_borrow_mut(|p| p.take(input.timestamp, out));
         m.stage_duration.observe(["step"], took.as_secs_f64());
+    }
+
+    fn ticked(&self, _at: PartitionId, out: &Out) {
+        self.metrics.observe(&out.observations);
+        PENDING.with_borrow_mut(|p| p.take(None, out));
     }
 
     fn committed(&self, _worker: u32, records: u64, took: Duration) {
@@ -91,7 +110,7 @@ impl Telemetry for Reporter {
         m.stage_duration.observe(["commit"], took.as_secs_f64());
         m.transaction_records.observe([], float(records));
         let now = wall();
-        pending(|p| {
+        PENDING.with_borrow_mut(|p| {
             for (timestamp, lane) in p.latencies.drain(..) {
                 let ms = u64::try_from(now - timestamp).unwrap_or(0);
                 m.end_to_end_latency.observe([lane], Duration::from_millis(ms).as_secs_f64());
@@ -108,7 +127,7 @@ impl Telemetry for Reporter {
     fn aborted(&self, _worker: u32, cause: &Cause) {
         self.metrics.transactions.inc(["aborted"]);
         self.metrics.transaction_aborts.inc([cause.label()]);
-        pending(|p| *p = Pending::default());
+        PENDING.with_borrow_mut(|p| *p = Pending::default());
     }
 
     fn rebuilt(&self, _worker: u32, reason: &'static str) {

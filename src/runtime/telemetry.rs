@@ -136,6 +136,8 @@ metrics! {
         "Agent events understood, by provider wire format and event type.";
     decode_failures: Counter "decode_failures_total" [TOPIC, open("reason", 16)] &[],
         "Records that could not be decoded into an event.";
+    undecodable: Counter "undecodable_data_total" [PROVIDER] &[],
+        "Records whose envelope could be read and whose data is not JSON; the response's open calls are cut.";
     opaque: Counter "opaque_parts_total" [PROVIDER, open("kind", 32)] &[],
         "Items, blocks and parts that were passed without inspection, by wire type.";
     end_to_end_latency: Histogram "end_to_end_latency_seconds" [closed("lane", &["call", "result"])] TIME,
@@ -376,6 +378,7 @@ impl Metrics {
                 self.assembly_fragments.observe([], f64::from(*fragments));
             }
             Observation::Opaque { provider: p, kind } => self.opaque.inc([provider(*p), kind]),
+            Observation::Undecodable { provider: p } => self.undecodable.inc([provider(*p)]),
             Observation::Event { provider: p, kind } => self.events.inc([provider(*p), event_type(*kind)]),
             Observation::DeadLetter { reason } => self.dlq_records.inc([stage(reason), reason]),
             Observation::Evicted { reason } => self.state_evictions.inc([reason]),

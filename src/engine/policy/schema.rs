@@ -20,7 +20,7 @@ use serde_json::{Map, Number, Value};
 use sha2::{Digest, Sha256};
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::rc::Rc;
+use std::sync::Arc;
 use survey::survey;
 
 /// Schemas above this many bytes are not compiled.
@@ -38,27 +38,27 @@ pub struct SchemaCache {
 
 #[derive(Default)]
 struct Kept {
-    by_digest: HashMap<[u8; 32], (u64, Rc<Compiled>)>,
+    by_digest: HashMap<[u8; 32], (u64, Arc<Compiled>)>,
     clock: u64,
 }
 
 impl SchemaCache {
     /// The schema compiled, from the cache or now.
-    pub fn get(&self, schema: &[u8], formats: bool) -> Rc<Compiled> {
+    pub fn get(&self, schema: &[u8], formats: bool) -> Arc<Compiled> {
         let digest: [u8; 32] = Sha256::new().chain_update([u8::from(formats)]).chain_update(schema).finalize().into();
         let kept = &mut *self.kept.borrow_mut();
         kept.clock += 1;
         if let Some((used, compiled)) = kept.by_digest.get_mut(&digest) {
             *used = kept.clock;
-            return Rc::clone(compiled);
+            return Arc::clone(compiled);
         }
         if kept.by_digest.len() >= KEPT
             && let Some(oldest) = kept.by_digest.iter().min_by_key(|(_, (used, _))| *used).map(|(digest, _)| *digest)
         {
             kept.by_digest.remove(&oldest);
         }
-        let compiled = Rc::new(Compiled::new(schema, formats));
-        kept.by_digest.insert(digest, (kept.clock, Rc::clone(&compiled)));
+        let compiled = Arc::new(Compiled::new(schema, formats));
+        kept.by_digest.insert(digest, (kept.clock, Arc::clone(&compiled)));
         compiled
     }
 
