@@ -40,7 +40,7 @@ use super::{
     Subject, View,
 };
 use crate::engine::event::{Name, Part, ResultItem, ResultShape};
-use crate::engine::json::{JsonErrorKind, JsonLimits, Kind, Value, parse};
+use crate::engine::json::{JsonError, JsonErrorKind, JsonLimits, Kind, Value, parse, parse_prefix};
 use crate::engine::layer::{Edit, Step};
 use crate::engine::state::Call;
 use crate::engine::verdict::Decision;
@@ -204,7 +204,10 @@ impl OutputBounds {
             }
         }
         let (max_bytes, block_bytes) = self.bounds(result, subject.call);
-        let bytes: u64 = result.parts.iter().map(|part| part_bytes(part, usize::MAX) as u64).sum();
+        let mut bytes: u64 = result.parts.iter().map(|part| part_bytes_at_most(part) as u64).sum();
+        if bytes > max_bytes {
+            bytes = result.parts.iter().map(|part| part_bytes(part) as u64).sum();
+        }
         if bytes > block_bytes {
             let evidence = Evidence::Bytes { found: bytes, limit: block_bytes };
             if report.find(&HARD_LIMIT, place, evidence) == Decision::Block {
@@ -270,7 +273,7 @@ impl OutputBounds {
 
     /// Cuts the longest parts to a common level.
     fn cut_parts<'r>(&self, parts: &[Part<'r>], cap: usize, report: &Report<'r>) -> Vec<Edit<'r>> {
-        let sizes: Vec<usize> = parts.iter().map(|part| part_bytes(part, usize::MAX)).collect();
+        let sizes: Vec<usize> = parts.iter().map(part_bytes).collect();
         let excess = sizes.iter().sum::<usize>().saturating_sub(cap);
         if excess == 0 {
             return Vec::new();
@@ -360,36 +363,37 @@ fn tool_name<'a>(result: &ResultItem<'a>, call: Option<&'a Call>) -> Option<Cow<
     .filter(|name| !name.is_empty())
 }
 
-/// Bytes that the model reads: of text decoded, of a value as it stands. At or under `enough` an upper bound
-/// will do.
-fn part_bytes(part: &Part<'_>, enough: usize) -> usize {
+/// Bytes that the model reads: of text decoded, of a value as it stands.
+fn part_bytes(part: &Part<'_>) -> usize {
     match part {
-        Part::Text(value) => match value.span().len().saturating_sub(2) {
-            raw if raw <= enough && enough != usize::MAX => raw,
-            _ => value.text().map_or(0, |text| text.len()),
-        },
+        Part::Text(value) => value.text().map_or(0, |text| text.len()),
         Part::Json(value) => value.span().len(),
+        Part::Media { .. } | Part::Opaque { .. } => 0,
+    }
+}
+
+/// An upper bound of [`part_bytes`] that costs nothing: escapes are longer than what they stand for.
+fn part_bytes_at_most(part: &Part<'_>) -> usize {
+    match part {
+        Part::Text(value) | Part::Json(value) => value.span().len(),
         Part::Media { .. } | Part::Opaque { .. } => 0,
     }
 }
 
 fn is_deeper<'r>(value: Value<'r>, limit: u32, report: &Report<'r>) -> bool {
     let bump = report.bump();
-    let layer = match value.kind() {
-        Kind::Array | Kind::Object => value.layer(),
-        Kind::String if (limit as usize) < value.span().len() => match value.text_layer(bump, Step::Json) {
-            Some(Ok(layer)) if truncate::opens_container(layer.bytes) => layer,
-            _ => return false,
-        },
-        _ => return false,
-    };
     let limits = JsonLimits { depth: limit, nodes: JsonLimits::default().nodes };
-    let from = if value.kind() == Kind::String { 0 } else { value.span().start };
-    let parsed = match value.kind() {
-        Kind::String => parse(bump, layer, limits).map(drop),
-        _ => crate::engine::json::parse_prefix(bump, layer, from, limits).map(drop),
-    };
-    // A text that is not JSON, however many brackets it opens, is only a text.
-    parsed.is_err_and(|error| error.kind == JsonErrorKind::TooDeep)
-        && (value.kind() != Kind::String || parse(bump, layer, JsonLimits { depth: u32::MAX, ..limits }).is_ok())
+    let too_deep = |error: JsonError| error.kind == JsonErrorKind::TooDeep;
+    match value.kind() {
+        Kind::Array | Kind::Object => {
+            parse_prefix(bump, value.layer(), value.span().start, limits).is_err_and(too_deep)
+        }
+        Kind::String if truncate::may_hold_container(value) => {
+            let Some(Ok(layer)) = value.text_layer(bump, Step::Json) else { return false };
+            // A text that is not JSON, however many brackets it opens, is only a text.
+            parse(bump, layer, limits).is_err_and(too_deep)
+                && parse(bump, layer, JsonLimits { depth: u32::MAX, ..limits }).is_ok()
+        }
+        _ => false,
+    }
 }

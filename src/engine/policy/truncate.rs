@@ -87,6 +87,14 @@ pub fn opens_container(text: &[u8]) -> bool {
     matches!(first, Some(b'{' | b'['))
 }
 
+/// Whether a string can hold an array or object, told by its first bytes as they stand: what begins with an
+/// escape may.
+pub fn may_hold_container(value: Value<'_>) -> bool {
+    let text = value.raw().get(1..).unwrap_or_default();
+    let first = text.iter().find(|byte| **byte != b' ');
+    value.kind() == Kind::String && matches!(first, Some(b'{' | b'[' | b'\\'))
+}
+
 /// The bound `level` for which sizes, each cut to it, shrink by at least `excess` together: the largest give
 /// way first. `None` if they cannot.
 pub fn level(sizes: &[usize], excess: usize) -> Option<usize> {
@@ -105,22 +113,32 @@ pub fn level(sizes: &[usize], excess: usize) -> Option<usize> {
 }
 
 /// Cuts JSON inside a string. Its bound holds for the escaped form, whose size is only known afterwards, so
-/// the inner bound is lowered until it fits.
+/// the inner bound is searched for: first in proportion, then by halving.
 fn json_in_string<'r>(bump: &'r Bump, value: Value<'r>, bound: Bound) -> Option<Vec<Edit<'r>>> {
     let whole = Layer::slice(bump, value.span(), Step::Hidden);
     let layer = Layer::json_string(bump, whole.span(), Step::Json).ok()?;
     let root = container(bump, layer)?;
-    let mut inner = bound.cap.checked_sub(2)?.min(layer.bytes.len() - 1);
+    let most = bound.cap.checked_sub(2)?.min(layer.bytes.len() - 1);
+    let (mut low, mut high) = (LEAST, most);
+    let (mut inner, mut best) = (most, None);
     for _ in 0..12 {
         let edits = json::document(bump, root, bound.of(inner))?;
         let size = splice(whole, &edits).ok()?.len();
         if size <= bound.cap {
-            return Some(edits);
+            (best, low) = (Some(edits), inner + 1);
+        } else {
+            high = inner - 1;
         }
-        let scaled = (inner as u64 * bound.cap as u64 / size as u64) as usize;
-        inner = scaled.min(inner - 1);
+        if inner == most && size > bound.cap {
+            let scaled = inner as u64 * bound.cap as u64 / size as u64;
+            inner = (scaled as usize).clamp(LEAST, high.max(LEAST));
+        } else if low > high || (best.is_some() && high - low < bound.cap / 16) {
+            break;
+        } else {
+            inner = low + (high - low) / 2;
+        }
     }
-    None
+    best
 }
 
 fn span<'r>(layer: &'r Layer<'r>, start: usize, end: usize) -> Span<'r> {

@@ -81,7 +81,7 @@ fn is_unattributed<'r>(result: &ResultItem<'r>, content: Value<'r>, report: &Rep
 fn carries<'r>(value: Value<'r>, report: &Report<'r>) -> bool {
     let object = match value.kind() {
         Kind::Object => value,
-        Kind::String => {
+        Kind::String if truncate::may_hold_container(value) => {
             let Some(Ok(layer)) = value.text_layer(report.bump(), Step::Json) else { return false };
             match truncate::container(report.bump(), layer) {
                 Some(object) => object,

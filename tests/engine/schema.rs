@@ -1,0 +1,150 @@
+//! Schemas of tools: what is accepted, what is refused, and that nothing hostile costs time or I/O.
+
+use serde_json::{Value, json};
+use sluicegate::engine::policy::SchemaCache;
+use std::time::{Duration, Instant};
+
+fn flaw(schema: &Value) -> Option<&'static str> {
+    SchemaCache::default().get(schema.to_string().as_bytes(), false).flaw()
+}
+
+fn violations(schema: &Value, instance: &Value) -> Vec<(String, &'static str)> {
+    let compiled = SchemaCache::default().get(schema.to_string().as_bytes(), false);
+    assert_eq!(compiled.flaw(), None, "{schema}");
+    compiled.violations(instance, 16).into_iter().map(|v| (v.pointer, v.keyword)).collect()
+}
+
+#[test]
+fn schemas_that_cannot_be_used() {
+    let mut deep = json!({});
+    for _ in 0..200 {
+        deep = json!({"properties": {"a": deep}});
+    }
+    let doubling: serde_json::Map<String, Value> = (0..40)
+        .map(|n| {
+            (
+                format!("a{n}"),
+                json!({"allOf": [{"$ref": format!("#/$defs/a{}", n + 1)}, {"$ref": format!("#/$defs/a{}", n + 1)}]}),
+            )
+        })
+        .chain([("a40".to_owned(), json!({"type": "string"}))])
+        .collect();
+    let cases = [
+        (json!({"$ref": "https://example.com/schema.json"}), "reference"),
+        (json!({"$ref": "file:///etc/passwd"}), "reference"),
+        (json!({"properties": {"a": {"$ref": "http://169.254.169.254/latest"}}}), "reference"),
+        (json!({"$ref": "#/$defs/missing"}), "reference"),
+        (json!({"$ref": "#"}), "cyclic"),
+        (
+            json!({"$defs": {"a": {"allOf": [{"$ref": "#/$defs/b"}]}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"}),
+            "cyclic",
+        ),
+        (json!({"$defs": doubling, "properties": {"x": {"$ref": "#/$defs/a0"}}}), "too_complex"),
+        (json!({"$dynamicRef": "#node"}), "unsupported"),
+        (json!({"properties": {"a": {"$id": "https://example.com/a", "type": "string"}}}), "unsupported"),
+        (json!({"type": "OBJECT"}), "invalid"),
+        (json!({"type": 12}), "invalid"),
+        (json!({"pattern": "(a"}), "pattern"),
+        (json!({"pattern": "a".repeat(5000)}), "pattern"),
+        (json!({"description": "x".repeat(300_000)}), "too_large"),
+        (deep, "malformed"),
+    ];
+    for (schema, wanted) in cases {
+        let text = schema.to_string();
+        assert_eq!(flaw(&schema), Some(wanted), "{}", &text[..text.len().min(120)]);
+    }
+    assert_eq!(SchemaCache::default().get(b"{\"type\":", false).flaw(), Some("malformed"));
+}
+
+#[test]
+fn dialects() {
+    // `items` as a list is 2020-12's `prefixItems`, and `dependencies` is gone from there.
+    let pair = json!([1, "x"]);
+    let old = json!({"$schema": "http://json-schema.org/draft-07/schema#", "items": [{"type": "string"}]});
+    assert_eq!(violations(&old, &pair), [("/0".to_owned(), "type")]);
+    let new = json!({"prefixItems": [{"type": "string"}]});
+    assert_eq!(violations(&new, &pair), [("/0".to_owned(), "type")]);
+    let unstated = json!({"$schema": "http://json-schema.org/draft-07/schema#", "prefixItems": [{"type": "string"}]});
+    assert_eq!(violations(&unstated, &pair), []);
+}
+
+#[test]
+fn formats_assert_only_if_asked() {
+    let schema = json!({"format": "ipv4"}).to_string();
+    let cache = SchemaCache::default();
+    assert!(cache.get(schema.as_bytes(), false).accepts(&json!("no")));
+    assert!(!cache.get(schema.as_bytes(), true).accepts(&json!("no")));
+    assert_eq!(cache.len(), 2);
+}
+
+#[test]
+fn recursive_schemas_are_decided() {
+    let tree = json!({"$defs": {"node": {"type": "object", "required": ["name"], "properties": {
+        "name": {"type": "string"}, "children": {"type": "array", "items": {"$ref": "#/$defs/node"}}}}},
+        "$ref": "#/$defs/node"});
+    assert_eq!(violations(&tree, &json!({"name": "a", "children": [{"name": "b"}]})), []);
+    assert_eq!(violations(&tree, &json!({"name": "a", "children": [{}]})).len(), 1);
+}
+
+/// Alternatives that all lead back to the same place: explaining a failure visits two to the depth.
+#[test]
+fn recursion_through_alternatives_stays_cheap() {
+    let element = json!({"anyOf": [{"$ref": "#/$defs/box"}, {"$ref": "#/$defs/stack"}, {"type": "null"}]});
+    let branch = |kind: &str| json!({"type": "object", "properties": {"kind": {"enum": [kind, "any"]}, "child": {"$ref": "#/$defs/element"}}});
+    let schema = json!({"$defs": {"element": element, "box": branch("box"), "stack": branch("stack")}, "$ref": "#/$defs/element"});
+    let mut instance = json!({"kind": "none"});
+    for _ in 0..50 {
+        instance = json!({"kind": "any", "child": instance});
+    }
+    let begun = Instant::now();
+    assert_eq!(violations(&schema, &instance).len(), 1);
+    assert!(begun.elapsed() < Duration::from_secs(2));
+}
+
+#[test]
+fn patterns_cannot_stall() {
+    let text = format!("{}!", "a".repeat(50_000));
+    for pattern in ["^(a+)+$", "^(a|aa)+$", "(?=a)(a+)+$", "^(?!b)(a|a)*$"] {
+        let begun = Instant::now();
+        let compiled = SchemaCache::default().get(json!({ "pattern": pattern }).to_string().as_bytes(), false);
+        assert_eq!(compiled.flaw(), None);
+        compiled.violations(&json!(text), 16);
+        assert!(begun.elapsed() < Duration::from_secs(2), "{pattern}");
+    }
+}
+
+/// Look-around is not in the linear engine, but zod writes it for e-mail addresses.
+#[test]
+fn look_around_still_asserts() {
+    let schema = json!({"pattern": "^(?!\\.)(?!.*\\.\\.)[a-z.]+@[a-z]+$"});
+    assert_eq!(violations(&schema, &json!("a.b@c")), []);
+    assert_eq!(violations(&schema, &json!("a..b@c")), [(String::new(), "pattern")]);
+}
+
+#[test]
+fn the_cache_is_bounded_and_keeps_what_is_used() {
+    let cache = SchemaCache::default();
+    let schema = |n: u32| json!({ "maximum": n }).to_string();
+    let first = cache.get(schema(0).as_bytes(), false);
+    for n in 1..700 {
+        cache.get(schema(n).as_bytes(), false);
+        assert!(std::rc::Rc::ptr_eq(&first, &cache.get(schema(0).as_bytes(), false)));
+    }
+    assert_eq!(cache.len(), 512);
+}
+
+/// The deepest recursion that the bounds allow: every level of the instance goes through every level of the
+/// schema that looks at one value. It must fit the stack of an ordinary thread.
+#[test]
+fn the_deepest_recursion_fits_the_stack() {
+    let mut node = json!({"properties": {"a": {"$ref": "#/$defs/node"}}, "items": {"$ref": "#/$defs/node"}});
+    for _ in 0..20 {
+        node = json!({ "allOf": [node] });
+    }
+    let schema = json!({"$defs": {"node": node}, "$ref": "#/$defs/node"});
+    let mut instance = json!(1);
+    for _ in 0..127 {
+        instance = json!({ "a": instance });
+    }
+    assert_eq!(violations(&schema, &instance), []);
+}

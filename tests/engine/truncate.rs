@@ -1,0 +1,250 @@
+//! Cutting outputs: properties for any text, any JSON, any cap; and what the markers look like.
+
+use bumpalo::Bump;
+use proptest::prelude::*;
+use sluicegate::engine::json::{JsonLimits, Value, parse};
+use sluicegate::engine::layer::{Layer, Step, splice};
+use sluicegate::engine::policy::truncate::{self, Bound};
+
+const HEAD: u32 = 75;
+
+fn root<'r>(bump: &'r Bump, text: &'r [u8]) -> Value<'r> {
+    parse(bump, Layer::record(bump, text), JsonLimits::default()).expect("the document is JSON")
+}
+
+/// A record `{"text":<literal>}`, its text cut; the new literal decoded.
+fn cut_literal(literal: &str, cap: usize) -> Vec<u8> {
+    let bump = Bump::new();
+    let record = format!("{{\"before\":[1, 2],\"text\":{literal},\"after\":\"\\u0041\"}}");
+    let value = root(&bump, record.as_bytes()).get("text").unwrap();
+    let layer = value.text_layer(&bump, Step::Hidden).unwrap().unwrap();
+    let edits = truncate::text(&bump, layer, Bound { cap, head_percent: HEAD });
+    let new = splice(root(&bump, record.as_bytes()).layer(), &[]).unwrap();
+    assert_eq!(new, record.as_bytes());
+    let new = splice(value.layer(), &edits).expect("every cut can be made exactly");
+    assert!(new.starts_with(b"{\"before\":[1, 2],\"text\":\"") && new.ends_with(b"\",\"after\":\"\\u0041\"}"));
+    let after = root(&bump, &new).get("text").unwrap().text().unwrap().into_owned();
+    after
+}
+
+fn cut_text(text: &str, cap: usize) -> String {
+    String::from_utf8(cut_literal(&serde_json::to_string(text).unwrap(), cap)).unwrap()
+}
+
+fn cut_value(json: &str, cap: usize) -> String {
+    let bump = Bump::new();
+    let record = format!("{{\"v\": {json} }}");
+    let value = root(&bump, record.as_bytes()).get("v").unwrap();
+    let edits = truncate::value(&bump, value, Bound { cap, head_percent: HEAD });
+    let new = splice(value.layer(), &edits).expect("every cut can be made exactly");
+    let new = String::from_utf8(new).unwrap();
+    new.strip_prefix("{\"v\": ").and_then(|rest| rest.strip_suffix(" }")).unwrap().to_owned()
+}
+
+/// Head and tail around the marker, if there is one.
+fn around(text: &str) -> Option<(&str, &str)> {
+    let start = text.find("[sluicegate: ")?;
+    let end = start + text[start..].find(']')? + 1;
+    Some((&text[..start], &text[end..]))
+}
+
+fn any_json() -> impl Strategy<Value = serde_json::Value> {
+    let leaf = prop_oneof![
+        Just(serde_json::Value::Null),
+        any::<bool>().prop_map(Into::into),
+        any::<i64>().prop_map(Into::into),
+        "\\PC{0,40}".prop_map(Into::into),
+        ("[a-z\"\\\\\n é😀]{1,9}", 1..400_usize).prop_map(|(s, n)| s.repeat(n).into()),
+    ];
+    leaf.prop_recursive(5, 120, 16, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..16).prop_map(serde_json::Value::Array),
+            prop::collection::vec(("[a-z_]{0,12}", inner), 0..12)
+                .prop_map(|members| serde_json::Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+fn container() -> impl Strategy<Value = serde_json::Value> {
+    any_json().prop_filter("an array or object", |json| json.is_array() || json.is_object())
+}
+
+/// A literal in which everything can be escaped, pairs and lone halves too.
+fn any_literal() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        3 => "[a-z é€😀]{1,20}",
+        1 => Just("\\n".to_owned()),
+        1 => Just("\\\"".to_owned()),
+        1 => Just("\\ud83d\\ude00".to_owned()),
+        1 => Just("\\ud83d".to_owned()),
+        1 => Just("\\u00e9".to_owned()),
+    ];
+    prop::collection::vec(piece, 0..120).prop_map(|pieces| format!("\"{}\"", pieces.concat()))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 384, ..ProptestConfig::default() })]
+
+    #[test]
+    fn text_is_bounded_and_keeps_head_and_tail(text in "(\\PC|\n){0,600}", cap in 0..700_usize) {
+        prop_assume!(!truncate::opens_container(text.as_bytes()) && !text.contains("[sluicegate"));
+        let cut = cut_text(&text, cap);
+        prop_assert!(cut.len() <= cap.max(text.len().min(cap)));
+        prop_assert_eq!(&cut_text(&cut, cap), &cut);
+        if text.len() <= cap {
+            prop_assert_eq!(&cut, &text);
+        } else if let Some((head, tail)) = around(&cut) {
+            prop_assert!(text.starts_with(head) && text.ends_with(tail));
+            prop_assert!(cap < 120 || cut.len() + 16 > cap, "room is used: {} of {}", cut.len(), cap);
+        }
+    }
+
+    #[test]
+    fn escapes_and_pairs_are_never_cut(literal in any_literal(), cap in 0..900_usize) {
+        let cut = cut_literal(&literal, cap);
+        let whole = cut_literal(&literal, usize::MAX);
+        prop_assert!(cut.len() <= cap || cut == whole && whole.len() <= cap);
+        // A half pair in the result is one of the original: as many or fewer stand alone.
+        let halves = |text: &[u8]| text.windows(2).filter(|w| w[0] == 0xED && w[1] >= 0xA0).count();
+        prop_assert!(halves(&cut) <= halves(&whole));
+    }
+
+    #[test]
+    fn literals_are_bounded_as_they_stand(literal in any_literal(), cap in 2..900_usize) {
+        let cut = cut_value(&literal, cap);
+        prop_assert!(cut.len() <= cap, "{} above {}", cut.len(), cap);
+        prop_assert_eq!(&cut_value(&cut, cap), &cut);
+    }
+
+    #[test]
+    fn json_text_stays_json(json in container(), pretty in any::<bool>(), cap in 96..3000_usize) {
+        let text = if pretty { serde_json::to_string_pretty(&json) } else { serde_json::to_string(&json) }.unwrap();
+        let cut = cut_text(&text, cap);
+        prop_assert!(cut.len() <= cap.max(0), "{} above {}", cut.len(), cap);
+        let parsed: serde_json::Value = serde_json::from_str(&cut).expect("JSON stays JSON");
+        prop_assert_eq!(parsed.is_array(), json.is_array());
+        prop_assert_eq!(&cut_text(&cut, cap), &cut);
+        if text.len() <= cap {
+            prop_assert_eq!(cut, text);
+        }
+    }
+
+    #[test]
+    fn json_values_stay_json(json in any_json(), cap in 2..3000_usize) {
+        let text = serde_json::to_string(&json).unwrap();
+        let cut = cut_value(&text, cap);
+        prop_assert!(cut.len() <= cap, "{} above {}", cut.len(), cap);
+        serde_json::from_str::<serde_json::Value>(&cut).expect("JSON stays JSON");
+        prop_assert_eq!(&cut_value(&cut, cap), &cut);
+    }
+
+    #[test]
+    fn json_in_a_string_stays_json(json in container(), cap in 400..3000_usize) {
+        let literal = serde_json::to_string(&serde_json::to_string(&json).unwrap()).unwrap();
+        let cut = cut_value(&literal, cap);
+        prop_assert!(cut.len() <= cap, "{} above {}", cut.len(), cap);
+        let inner: String = serde_json::from_str(&cut).unwrap();
+        serde_json::from_str::<serde_json::Value>(&inner).expect("JSON stays JSON");
+    }
+
+    #[test]
+    fn any_cap_is_kept_for_json_text(json in container(), cap in 0..200_usize) {
+        let text = serde_json::to_string(&json).unwrap();
+        prop_assert!(cut_text(&text, cap).len() <= cap);
+    }
+
+    #[test]
+    fn levels_take_from_the_largest(sizes in prop::collection::vec(0..500_usize, 0..40), part in 0..=100_usize) {
+        let sum: usize = sizes.iter().sum();
+        let excess = sum * part / 100;
+        let level = truncate::level(&sizes, excess);
+        if sizes.is_empty() {
+            prop_assert_eq!(level, None);
+        } else {
+            let level = level.unwrap();
+            let saved = |level: usize| sizes.iter().map(|s| s.saturating_sub(level)).sum::<usize>();
+            prop_assert!(saved(level) >= excess);
+            prop_assert!(excess == 0 || saved(level + 1) < excess);
+        }
+    }
+}
+
+#[test]
+fn the_marker_names_bytes_and_lines() {
+    let text = "a line of a log\n".repeat(9_798);
+    let cut = cut_text(&text, 65_536);
+    let (head, tail) = around(&cut).unwrap();
+    let omitted = text.len() - head.len() - tail.len();
+    let lines = text.lines().count() - head.matches('\n').count() - tail.matches('\n').count();
+    let marker = &cut[head.len()..cut.len() - tail.len()];
+    let spaced = |n: usize| format!("{} {:03}", n / 1000, n % 1000);
+    let wanted = format!("[sluicegate: {} of 156 768 bytes omitted; {} lines]", spaced(omitted), spaced(lines));
+    assert_eq!(marker, wanted);
+    assert!((cut.len()..=cut.len() + 8).contains(&65_536));
+    assert_eq!(head.len() * 100 / (head.len() + tail.len()), 74);
+}
+
+#[test]
+fn a_text_of_one_line_names_no_lines() {
+    let cut = cut_text(&"x".repeat(3000), 1024);
+    let (head, tail) = around(&cut).unwrap();
+    let marker = &cut[head.len()..cut.len() - tail.len()];
+    assert_eq!(marker, format!("[sluicegate: 2 0{} of 3 000 bytes omitted]", 3000 - head.len() - tail.len() - 2000));
+}
+
+#[test]
+fn long_strings_go_before_rows() {
+    let rows: Vec<_> = (0..20).map(|n| serde_json::json!({"id": n, "body": "x".repeat(n * 200)})).collect();
+    let text = serde_json::json!({ "rows": rows, "next": "page-2" }).to_string();
+    let cut: serde_json::Value = serde_json::from_str(&cut_text(&text, 16_384)).unwrap();
+    assert_eq!(cut["rows"].as_array().unwrap().len(), 20);
+    assert_eq!(cut["next"], "page-2");
+    assert_eq!(cut["rows"][2]["body"].as_str().unwrap().len(), 400);
+    assert!(cut["rows"][19]["body"].as_str().unwrap().contains("[sluicegate: "));
+}
+
+#[test]
+fn array_tails_give_way_to_counts() {
+    let rows: Vec<_> = (0..5000).map(|n| serde_json::json!({"id": n, "name": "n"})).collect();
+    let text = serde_json::json!({ "rows": rows, "total": 5000 }).to_string();
+    let cut = cut_text(&text, 4096);
+    let cut: serde_json::Value = serde_json::from_str(&cut).unwrap();
+    let rows = cut["rows"].as_array().unwrap();
+    let entry = &rows.last().unwrap()["_truncated"];
+    assert_eq!(entry["omitted"].as_u64().unwrap() as usize, 5000 - (rows.len() - 1));
+    assert_eq!((entry["of"].as_u64(), cut["total"].as_u64()), (Some(5000), Some(5000)));
+    assert!(rows.len() > 150);
+}
+
+#[test]
+fn object_tails_name_what_is_missing() {
+    let members: serde_json::Map<_, _> = (0..2000).map(|n| (format!("key{n:04}"), n.into())).collect();
+    let cut = cut_text(&serde_json::Value::Object(members).to_string(), 2048);
+    let cut: serde_json::Value = serde_json::from_str(&cut).unwrap();
+    let kept = cut.as_object().unwrap().len() - 1;
+    assert_eq!(cut["_truncated"]["omitted"], 2000 - kept);
+    assert_eq!(cut["_truncated"]["keys"][0], format!("key{kept:04}"));
+}
+
+#[test]
+fn white_space_alone_is_no_reason_to_lose_json() {
+    let text = format!("{}{{\"a\":1}}{}", " ".repeat(5000), "\n".repeat(5000));
+    assert_eq!(cut_text(&text, 1024), "{\"a\":1}");
+}
+
+/// Half an emoji kills a conversation for good: strict parsers answer 400 to every later request
+/// (field-bugs 32).
+#[test]
+fn an_emoji_at_the_cut_is_kept_or_left_out_whole() {
+    for cap in 100..140 {
+        let literal = format!("\"{}\"", "\\ud83d\\ude00".repeat(100));
+        let cut = String::from_utf8(cut_literal(&literal, cap)).expect("whole characters only");
+        assert!(cut.len() <= cap && cut.contains("[sluicegate: "));
+    }
+}
+
+#[test]
+fn text_that_only_looks_like_json_is_text() {
+    let text = format!("[INFO] {}", "started\n".repeat(500));
+    assert!(cut_text(&text, 512).starts_with("[INFO] started\n"));
+}
