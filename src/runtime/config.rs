@@ -15,7 +15,7 @@
 //! Left out: `serde_path_to_error`, which stops at the first problem, and a hand-kept schema, which drifts.
 
 use crate::engine::policy::{PolicySettings, Profile};
-use crate::engine::{Limits, Payload, Problem, Redacted, Settings};
+use crate::engine::{Engine, Limits, Payload, Problem, Redacted, Settings};
 use crate::runtime::settings;
 use config::{Environment, FileFormat, ValueKind};
 use serde::{Deserialize, Serialize};
@@ -403,6 +403,11 @@ impl Config {
                     self.log.level
                 ),
             ));
+        }
+        if let Ok(settings) = self.engine_settings("", None)
+            && let Err(problems) = Engine::new(settings)
+        {
+            p.extend(problems.into_iter().map(placed));
         }
         if self.fleets.len() > 32 {
             p.push(problem("fleets", format!("{} names: at most 32 become labels", self.fleets.len())));
@@ -893,6 +898,16 @@ fn unfit(path: &[String], leaf: &Value, error: &str) -> (String, String) {
     };
     let error = error.replace('`', "");
     (path.join("."), format!("{shown}: {error}"))
+}
+
+/// A problem of the engine's settings, where the file has them.
+pub fn placed(p: Problem) -> Problem {
+    let section = match p.path.split('.').next() {
+        Some("policies" | "profile" | "bundle") => "policy.",
+        Some("limits" | "redacted") => "engine.",
+        _ => "",
+    };
+    Problem { path: format!("{section}{}", p.path), problem: p.problem }
 }
 
 fn problem(path: &str, problem: impl Into<String>) -> Problem {

@@ -279,6 +279,9 @@ impl Counter {
     pub fn inc<const N: usize>(&self, labels: [&str; N]) {
         self.add(labels, 1);
     }
+    pub fn get<const N: usize>(&self, labels: [&str; N]) -> u64 {
+        self.vec.with_label_values(&self.bounds.apply(labels)).get()
+    }
 }
 
 /// A gauge of the table.
@@ -322,6 +325,10 @@ impl Histogram {
     }
     pub fn observe<const N: usize>(&self, labels: [&str; N], value: f64) {
         self.vec.with_label_values(&self.bounds.apply(labels)).observe(value);
+    }
+    /// The sum of what was observed.
+    pub fn sum<const N: usize>(&self, labels: [&str; N]) -> f64 {
+        self.vec.with_label_values(&self.bounds.apply(labels)).get_sample_sum()
     }
 }
 

@@ -35,29 +35,12 @@ fn standard() -> Policies {
 
 fn a_call(name: &str) -> Call {
     Call {
-        exchange: 1,
-        slot: Slot(0, 0),
         id: b"call_1".to_vec(),
-        item_id: Vec::new(),
         name: name.into(),
-        namespace: None,
-        server: None,
-        executor: Executor::Client,
-        form: Form::JsonText,
         status: CallStatus::Final,
         source: TextSource::Deltas,
-        conflict: false,
-        overflow: false,
-        raw: false,
         fragments: 1,
-        opened: Opened::default(),
-        text: Vec::new(),
-        part: 0,
-        sha256: None,
-        bytes: 0,
-        action: None,
-        started: false,
-        answered: false,
+        ..Call::new(1, Slot(0, 0), Opened::default())
     }
 }
 
@@ -80,15 +63,10 @@ fn a_conversation(tools: Vec<Tool>) -> Conversation {
     conversation.exchanges.insert(
         1,
         Exchange {
-            host_id: None,
-            payload_id: None,
-            provider: Provider::OpenAiResponses,
             request_seen: true,
-            elsewhere: false,
             toolset: Some(1),
             response: ResponseState::Ended,
-            stop: None,
-            opened: Opened::default(),
+            ..Exchange::new(Provider::OpenAiResponses, Opened::default())
         },
     );
     conversation.toolsets.insert(1, Toolset { digest: [0; 16], omitted: 0 });
@@ -141,7 +119,7 @@ fn judge<'r>(policies: &Policies, conversation: &Conversation, subject: Subject<
     let view = View {
         conversation,
         exchange: conversation.exchanges.get(&1),
-        provider: Provider::OpenAiResponses,
+        provider: Some(Provider::OpenAiResponses),
         fleet: "fleet",
         agent: "agent",
         now: 0,

@@ -128,7 +128,7 @@ fn the_cache_is_bounded_and_keeps_what_is_used() {
     let first = cache.get(schema(0).as_bytes(), false);
     for n in 1..700 {
         cache.get(schema(n).as_bytes(), false);
-        assert!(std::rc::Rc::ptr_eq(&first, &cache.get(schema(0).as_bytes(), false)));
+        assert!(std::sync::Arc::ptr_eq(&first, &cache.get(schema(0).as_bytes(), false)));
     }
     assert_eq!(cache.len(), 512);
 }

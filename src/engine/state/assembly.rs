@@ -317,11 +317,19 @@ impl Session<'_> {
                 n
             }
         };
+        // One command of a shell call, the diff of a patch: a preview of the item's value.
+        let preview = match (self.call(n).map(|c| c.form), args) {
+            (Some(Form::JsonValue), Args::Text(text)) => Some(text.text().map_or(0, |t| t.len() as u64)),
+            _ => None,
+        };
         self.edit_progress(n, |call| {
             call.fragments = call.fragments.saturating_add(1);
             call.touched = call.touched.max(at.time);
+            call.preview = call.preview.max(preview.unwrap_or(0));
         });
-        self.restate(n, args, ready);
+        if preview.is_none() {
+            self.restate(n, args, ready);
+        }
     }
 }
 

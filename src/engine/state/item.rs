@@ -9,7 +9,7 @@ use super::conversation::{Call, CallStatus, ResponseState, TextSource};
 use super::session::Session;
 use super::{At, Ready};
 use crate::engine::Millis;
-use crate::engine::event::{Args, CallFacts, CutReason, Form, ItemStatus, Name};
+use crate::engine::event::{Args, CallFacts, CutReason, ItemStatus, Name};
 use crate::engine::json::Value;
 use std::borrow::Cow;
 
@@ -235,12 +235,6 @@ impl Session<'_> {
     /// cannot be right.
     pub(super) fn restate(&mut self, n: u32, args: Args<'_>, ready: &mut Vec<Ready>) {
         let Some(call) = self.call(n) else { return };
-        // One command of a shell call, the diff of a patch: a preview of the value.
-        if let (Form::JsonValue, Args::Text(text)) = (call.form, args) {
-            let size = text.text().map_or(0, |t| t.len() as u64);
-            self.edit_progress(n, |call| call.preview = call.preview.max(size));
-            return;
-        }
         let Some((text, raw)) = bytes(args) else { return };
         let equal = same_text((&call.text, call.raw), (&text, raw));
         let conflict = match call.source {

@@ -196,17 +196,7 @@ fn environment() -> HashMap<String, String> {
 /// Compiles the engine. Its problems stand under `policy` or `engine`, where the file has them.
 fn engine(settings: Settings) -> Result<Engine, Failure> {
     Engine::new(settings).map_err(|problems| {
-        let placed: Vec<Problem> = problems
-            .into_iter()
-            .map(|p| {
-                let section = match p.path.split('.').next() {
-                    Some("policies" | "profile" | "bundle") => "policy.",
-                    Some("limits" | "redacted") => "engine.",
-                    _ => "",
-                };
-                Problem { path: format!("{section}{}", p.path), problem: p.problem }
-            })
-            .collect();
+        let placed: Vec<Problem> = problems.into_iter().map(config::placed).collect();
         Failure::problems(&placed)
     })
 }

@@ -338,6 +338,13 @@ fn halves_of_a_surrogate_pair_are_joined() {
     check(&restated, &["a f final \u{1F600}"]);
 }
 
+/// A client tool search whose arguments come as a string after all.
+#[test]
+fn an_items_text_is_its_value() {
+    let item = r#"["item",0,{"id":"a","name":"tool_search","form":"value","text":"{\"q\":1}"}]"#;
+    check(&[item, STOP, END], &[r#"a tool_search final {"q":1}"#]);
+}
+
 #[test]
 fn a_call_over_its_size_is_cut_at_once() {
     let limits = StateLimits { call_bytes: 8, ..LIMITS };

@@ -66,7 +66,7 @@ enum Step {
     Line(u8, String),
     Host(u8, u8),
     Result(u8, u8),
-    Started(u8, u8),
+    Started(u8),
     Tools(u8, u8),
     Tick(i64),
     Remove(u8),
@@ -112,7 +112,7 @@ fn step() -> impl Strategy<Value = Step> {
         12 => (c.clone(), line()).prop_map(|(c, l)| Step::Line(c, l)),
         2 => (c.clone(), any::<u8>()).prop_map(|(c, h)| Step::Host(c, h)),
         2 => (c.clone(), any::<u8>()).prop_map(|(c, r)| Step::Result(c, r)),
-        1 => (c.clone(), any::<u8>()).prop_map(|(c, n)| Step::Started(c, n)),
+        1 => c.clone().prop_map(Step::Started),
         1 => (c.clone(), 0..3u8).prop_map(|(c, t)| Step::Tools(c, t)),
         1 => (0..5_000i64).prop_map(Step::Tick),
         1 => c.prop_map(Step::Remove),
@@ -136,7 +136,7 @@ const SMALL: StateLimits = StateLimits {
 fn apply(state: &mut PartitionState, step: &Step, offset: i64) {
     let at = At { offset, time: offset * 10 };
     let (conversation, host) = match step {
-        Step::Line(c, _) | Step::Result(c, _) | Step::Started(c, _) | Step::Tools(c, _) => (*c, 0),
+        Step::Line(c, _) | Step::Result(c, _) | Step::Started(c) | Step::Tools(c, _) => (*c, 0),
         Step::Host(c, h) => (*c, *h),
         Step::Remove(c) => return state.remove(ConvKey(u128::from(*c))),
         Step::Tick(now) => {
@@ -175,7 +175,7 @@ fn apply(state: &mut PartitionState, step: &Step, offset: i64) {
             action: Decision::Allow,
             first_seen: offset,
         }),
-        Step::Started(_, _) => {
+        Step::Started(_) => {
             let call = session.conversation().calls.keys().next().copied();
             if let Some(call) = call.and_then(|n| session.call_mut(n)) {
                 call.started = true;

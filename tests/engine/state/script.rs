@@ -212,9 +212,10 @@ impl Changelog {
     }
 }
 
-/// Everything that a state answers, for comparing two of them: entries, figures, deadlines. The order of
-/// eviction is that of a copy that is made to evict.
-pub fn answers(state: &PartitionState) -> (BTreeMap<Vec<u8>, Vec<u8>>, Stats, Vec<Vec<ConvKey>>) {
+/// What a state answers, for comparing two of them: entries, figures, deadlines.
+pub type Answers = (BTreeMap<Vec<u8>, Vec<u8>>, Stats, Vec<Vec<ConvKey>>);
+
+pub fn answers(state: &PartitionState) -> Answers {
     let due = |now| state.due(now, u32::MAX, &LIMITS);
     (dump(state), state.stats(), vec![due(0), due(1_500), due(2_500), due(60_500), due(i64::MAX)])
 }

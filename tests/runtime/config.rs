@@ -1,0 +1,155 @@
+//! Configuration: defaults, file, environment, and every problem at once.
+
+use sluicegate::engine::policy::{Mode, Profile};
+use sluicegate::runtime::config::{self, Config, DENIED_PROPERTIES, Need, Size, Time};
+use std::collections::HashMap;
+use std::time::Duration;
+
+fn load(text: &str, env: &[(&str, &str)], need: Need) -> Result<Config, Vec<String>> {
+    let env: HashMap<String, String> = env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    config::from_text(text, env, need)
+        .map_err(|problems| problems.into_iter().map(|p| format!("{}: {}", p.path, p.problem)).collect())
+}
+
+/// The problems of a file, each with this beginning.
+fn check(text: &str, expected: &[&str]) {
+    let problems = load(text, &[], Need::Engine).expect_err("the file has problems");
+    assert_eq!(problems.len(), expected.len(), "{problems:#?}");
+    for (problem, expected) in problems.iter().zip(expected) {
+        assert!(problem.starts_with(expected), "{problem}\nshould begin with\n{expected}");
+    }
+}
+
+#[test]
+fn nothing_gives_the_defaults() {
+    assert_eq!(load("", &[], Need::Engine), Ok(Config::default()));
+    assert_eq!(load("kafka:\nlog:\n", &[], Need::Engine), Ok(Config::default()));
+}
+
+#[test]
+fn a_file_sets_what_it_names() {
+    let config = load(
+        "kafka:\n  bootstrap_servers: b:9092\n  inputs: [agent.events]\n  properties:\n    fetch.min.bytes: 10\n\
+         worker: {count: 2, commit_interval: 100}\nstate: {max_bytes: 2GiB}\npolicy: {profile: strict}\n\
+         engine: {limits: {history: 10}, redacted: {provider_calls: true}}\nfleets: {support: {}, ops: {}}\n",
+        &[],
+        Need::Kafka,
+    )
+    .expect("no problems");
+    assert_eq!(config.kafka.bootstrap_servers, "b:9092");
+    assert_eq!(config.kafka.properties["fetch.min.bytes"], "10");
+    assert_eq!((config.worker.count, config.worker.commit_interval), (2, Time(Duration::from_millis(100))));
+    assert_eq!(config.state.max_bytes, Some(Size(2 << 30)));
+    assert_eq!(config.policy.profile, Profile::Strict);
+    assert_eq!(config.engine.limits.history, 10);
+    assert_eq!(config.engine.limits.record_bytes, 8 << 20);
+    assert!(config.engine.redacted.provider_calls);
+    assert_eq!(config.fleets.len(), 2);
+}
+
+#[test]
+fn the_environment_wins_and_takes_its_types_from_the_target() {
+    let config = load(
+        "worker: {count: 2}\nkafka: {group: \"7\"}\n",
+        &[
+            ("SLUICEGATE__WORKER__COUNT", "3"),
+            ("SLUICEGATE__KAFKA__GROUP", "42"),
+            ("SLUICEGATE__KAFKA__INPUTS", "a,b"),
+            ("SLUICEGATE__KAFKA__STATIC_MEMBERSHIP", "false"),
+            ("SLUICEGATE__KAFKA__PROPERTIES__FETCH_MIN_BYTES", "10"),
+            ("SLUICEGATE__WORKER__COMMIT_MIN", "20ms"),
+            ("SLUICEGATE__ENGINE__REDACTED__PROVIDER_CALLS", "true"),
+            ("SLUICEGATE__POLICY__POLICIES__SG08__MODE", "monitor"),
+            ("HOME", "/root"),
+        ],
+        Need::Engine,
+    )
+    .expect("no problems");
+    assert_eq!(config.worker.count, 3);
+    assert_eq!(config.kafka.group, "42");
+    assert_eq!(config.kafka.inputs, ["a", "b"]);
+    assert_eq!(config.kafka.properties["fetch.min.bytes"], "10");
+    assert_eq!(config.worker.commit_min, Time(Duration::from_millis(20)));
+    assert!(config.engine.redacted.provider_calls);
+    assert_eq!(config.policy.policies["SG08"].mode, Some(Mode::Monitor));
+}
+
+#[test]
+fn all_problems_at_once_with_path_value_and_limit() {
+    check(
+        "bogus: {a: 1, b: secret}\n\
+         kafka:\n  grup: x\n  inputs: [a, a]\n  properties: {acks: 1}\n\
+         worker:\n  count: zero\n  commit_min: 3parsecs\n  drain_timeout: 90s\n\
+         http: {listen: here}\n\
+         engine: {limits: {history: 0}}\n",
+        &[
+            "bogus: unknown key: expected one of kafka, engine",
+            "engine.limits.history: 0: must be 1 to",
+            "http.listen: \"here\": must be address:port",
+            "kafka.grup: unknown key: expected one of bootstrap_servers",
+            "kafka.inputs: \"a\": named twice",
+            "kafka.properties.acks: not allowed: transactions need all",
+            "worker.commit_min: \"3parsecs\": must be a time such as",
+            "worker.count: \"zero\": invalid type: string \"zero\", expected u32",
+            "worker.drain_timeout: 90s: must not exceed kafka.session_timeout (30s)",
+        ],
+    );
+}
+
+#[test]
+fn problems_of_policies_stand_beside_the_others() {
+    let problems = load(
+        "policy: {policies: {SG99: {}, SG01: {options: {max_bytes: 1}}}}\nlog: {level: loud}\n",
+        &[],
+        Need::Engine,
+    )
+    .expect_err("problems");
+    for path in ["policy.policies.SG99", "policy.policies.SG01.options.max_bytes", "log."] {
+        assert!(problems.iter().any(|p| p.starts_with(path)), "{path}: {problems:#?}");
+    }
+}
+
+#[test]
+fn an_unknown_key_never_shows_its_value() {
+    let problems = load("kafka: {password: hunter2}\n", &[], Need::Engine).expect_err("unknown");
+    assert!(!problems.concat().contains("hunter2"), "{problems:?}");
+}
+
+#[test]
+fn run_needs_brokers_inputs_and_a_key() {
+    let problems = load("", &[], Need::Run).expect_err("missing");
+    let paths: Vec<&str> = problems.iter().filter_map(|p| p.split(':').next()).collect();
+    assert_eq!(paths, ["engine.fingerprint_key_file", "kafka.bootstrap_servers", "kafka.inputs"]);
+}
+
+#[test]
+fn sasl_needs_all_of_its_parts_from_files() {
+    check(
+        "kafka: {security_protocol: sasl_ssl}\n",
+        &["kafka.sasl.mechanism: missing", "kafka.sasl.password_file: missing", "kafka.sasl.username: missing"],
+    );
+    check("kafka: {ca_file: /nowhere/ca.pem}\n", &["kafka.ca_file: "]);
+}
+
+#[test]
+fn every_denied_property_is_refused_with_its_reason() {
+    for (name, why) in DENIED_PROPERTIES {
+        assert_eq!(config::denied(name.trim_end_matches('*')), Some(*why), "{name}");
+    }
+    assert_eq!(config::denied("fetch.min.bytes"), None);
+}
+
+#[test]
+fn times_and_sizes_read_back_as_written() {
+    for text in ["0ms", "50ms", "1s", "90s", "15m", "24h"] {
+        let time: Time = serde_json::from_value(text.into()).expect(text);
+        assert_eq!(serde_json::to_value(time).expect(text), text);
+    }
+    for text in ["1B", "512KiB", "3MiB", "2GiB"] {
+        let size: Size = serde_json::from_value(text.into()).expect(text);
+        assert_eq!(serde_json::to_value(size).expect(text), text);
+    }
+    for bad in ["", "1 parsec", "-1s", "1.5s", "ms"] {
+        assert!(serde_json::from_value::<Time>(bad.into()).is_err(), "{bad:?}");
+    }
+}
