@@ -139,3 +139,50 @@ fn partitions_beyond_a_narrow_output_wait_and_are_not_lost() {
     check(&settings, &records, Duration::from_secs(30));
     assert_eq!(running.finish(), Ok(Ended::Drained));
 }
+
+#[test]
+fn an_output_that_its_topic_refuses_ends_the_process() {
+    let Some(broker) = broker() else { return };
+    let mut settings = world(&broker.bootstrap, 1);
+    settings.redacted = unique("narrow");
+    create_topic(&broker.bootstrap, &settings.redacted, 1, &[("max.message.bytes", "10000")]);
+    // Not compressible to below the limit.
+    let mut x = 88_172_645_463_325_252_u64;
+    let noise: String = std::iter::repeat_with(|| {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        char::from(33 + u8::try_from(x % 90).unwrap())
+    })
+    .take(30_000)
+    .collect();
+    produce(&broker.bootstrap, &settings.inputs[0], &[(0, "k".to_owned(), noise)]);
+    let error = refusal(Running::start(&settings).ended(Duration::from_secs(30)));
+    assert_eq!(error.code, "output_too_large", "{error}");
+    assert!(error.what.contains(&settings.redacted) && error.repair.contains("max.message.bytes"), "{error}");
+    assert!(read_committed(&broker.bootstrap, &settings.verdicts).is_empty());
+}
+
+#[test]
+fn a_wrong_password_and_a_missing_permission_are_named() {
+    let Some(broker) = broker() else { return };
+    let mut settings = world(&broker.bootstrap, 1);
+    settings.startup_timeout = Duration::from_secs(3);
+    settings.bootstrap = broker.sasl.clone();
+    for (key, value) in [
+        ("security.protocol", "SASL_PLAINTEXT"),
+        ("sasl.mechanism", "PLAIN"),
+        ("sasl.username", "gate"),
+        ("sasl.password", "wrong"),
+    ] {
+        settings.properties.insert(key.to_owned(), value.to_owned());
+    }
+    let error = refusal(Running::start(&settings).ended(Duration::from_secs(20)));
+    assert_eq!(error.code, "kafka_denied", "{error}");
+    assert!(error.what.contains(&broker.sasl) && error.what.contains("PLAIN"), "{error}");
+    assert!(!error.to_string().contains("wrong"), "{error}");
+
+    settings.properties.insert("sasl.password".to_owned(), "secret".to_owned());
+    let error = refusal(Running::start(&settings).ended(Duration::from_secs(20)));
+    assert!(error.what.contains("may not see it") && error.repair.contains("Describe"), "{error}");
+}

@@ -105,7 +105,9 @@ pub fn check(settings: &Settings) -> Result<Cluster, EnvironmentError> {
         .map(|i| (state_topic(i), settings.sizes.entry, "a state entry (limits.entry_bytes)"))
         .chain([(settings.verdicts.clone(), settings.sizes.verdict, "a verdict (limits.verdict_bytes)")]);
     for (topic, bytes, what) in needs {
-        let Some(&limit) = limits.get(&topic) else { continue };
+        let Some(&limit) = limits.get(&topic) else {
+            continue;
+        };
         if limit < bytes + FRAMING {
             return Err(EnvironmentError::new(
                 "topic_limit",
@@ -121,11 +123,13 @@ fn require(cluster: &Cluster, name: &str, input: bool) -> Result<(), Environment
     if cluster.topics.contains_key(name) {
         return Ok(());
     }
-    let (kind, repair) = match input {
-        true => ("input topic", "create it as your producers need it, then run `sluicegate topics apply` for the rest"),
-        false => ("topic", "run `sluicegate topics apply`"),
+    let (kind, repair) = if input {
+        ("input topic", "create it as its producers need it, or grant Describe; then run `sluicegate topics apply`")
+    } else {
+        ("topic", "run `sluicegate topics apply`, or grant Describe")
     };
-    Err(EnvironmentError::new("topic_missing", format!("{kind} {name} does not exist"), repair))
+    let what = format!("{kind} {name} does not exist, or this principal may not see it");
+    Err(EnvironmentError::new("topic_missing", what, repair))
 }
 
 /// `max.message.bytes` of the topics that we write; those that may not be described are left out.
@@ -148,7 +152,9 @@ pub fn message_limits(settings: &Settings) -> Result<BTreeMap<String, usize>, En
                 let value = resource.get("max.message.bytes").and_then(|e| e.value.as_deref()?.parse().ok());
                 limits.extend(value.map(|bytes| (name.clone(), bytes)));
             }
-            Err(code) => tracing::warn!(event = "kafka.no_describe_configs", topic = name.as_str(), error = %code),
+            Err(code) => {
+                tracing::warn!(event = "kafka.no_describe_configs", topic = name.as_str(), error = %code)
+            }
         }
     }
     Ok(limits)
