@@ -69,9 +69,10 @@ impl Judge for EngineJudge {
     fn restore(&self, state: &mut Partition, key: &[u8], value: Option<&[u8]>) -> Result<(), String> {
         Judge::restore(&*self.engine, &mut state.state, key, value)
     }
-    fn restored(&self, state: &mut Partition) {
-        Judge::restored(&*self.engine, &mut state.state);
+    fn restored(&self, state: &mut Partition) -> Result<(), String> {
+        Judge::restored(&*self.engine, &mut state.state)?;
         let stats = state.state.stats();
         state.count(stats);
+        Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! The seam between the worker and the engine: what the worker needs of whoever judges records.
 //!
 //! The worker is generic over [`Judge`] so that its own tests can run a judge whose right answer is
-//! plain arithmetic. [`Engine`] is the one that the service runs.
+//! plain arithmetic; the service runs the [`Engine`].
 
 use crate::engine::state::{PartitionState, StateError};
 pub use crate::engine::{Emission, Engine, Input, Observation, Out, Outcome, Remaining, TickSource, To};
@@ -23,8 +23,10 @@ pub trait Judge: Send + Sync + 'static {
     fn rollback(&self, state: &mut Self::State);
     /// One entry as `writes` gave it; the error names what is wrong with it, without its content.
     fn restore(&self, state: &mut Self::State, key: &[u8], value: Option<&[u8]>) -> Result<(), String>;
-    /// Called behind the last entry.
-    fn restored(&self, _state: &mut Self::State) {}
+    /// Called behind the last entry of a restore that is used; an error as in `restore`.
+    fn restored(&self, _state: &mut Self::State) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 impl Judge for Engine {
@@ -52,12 +54,16 @@ impl Judge for Engine {
         state.rollback();
     }
     fn restore(&self, state: &mut PartitionState, key: &[u8], value: Option<&[u8]>) -> Result<(), String> {
-        state.restore(key, value).map_err(|error| match error {
-            StateError::UnknownVersion { found } => format!("its format {found} is unknown to this release"),
-            error => format!("{error:?}"),
-        })
+        state.restore(key, value).map_err(said)
     }
-    fn restored(&self, state: &mut PartitionState) {
-        state.restored();
+    fn restored(&self, state: &mut PartitionState) -> Result<(), String> {
+        state.restored().map_err(said)
+    }
+}
+
+fn said(error: StateError) -> String {
+    match error {
+        StateError::UnknownVersion { found } => format!("its format {found} is unknown to this release"),
+        error => format!("{error:?}"),
     }
 }

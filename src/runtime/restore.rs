@@ -262,7 +262,9 @@ impl<J: Judge> Work<J> {
         };
         let mut read = TopicPartitionList::new();
         for element in answer.elements() {
-            let Some(topic) = self.settings.inputs.iter().position(|i| i == element.topic()) else { continue };
+            let Some(topic) = self.settings.inputs.iter().position(|i| i == element.topic()) else {
+                continue;
+            };
             let at = PartitionId { topic: u16::try_from(topic).unwrap_or(0), partition: element.partition() };
             if element.error().is_err() {
                 continue;
@@ -289,9 +291,13 @@ impl<J: Judge> Work<J> {
             match self.consumer.poll(Duration::from_millis(5)) {
                 None => return,
                 Some(Ok(record)) => {
-                    let Some(topic) = self.states.iter().position(|s| s == record.topic()) else { continue };
+                    let Some(topic) = self.states.iter().position(|s| s == record.topic()) else {
+                        continue;
+                    };
                     let at = PartitionId { topic: u16::try_from(topic).unwrap_or(0), partition: record.partition() };
-                    let Some(open) = self.open.get_mut(&at) else { continue };
+                    let Some(open) = self.open.get_mut(&at) else {
+                        continue;
+                    };
                     open.at_end = false;
                     open.progress = Instant::now();
                     let key = record.key().unwrap_or_default();
@@ -299,7 +305,7 @@ impl<J: Judge> Work<J> {
                 }
                 Some(Err(KafkaError::PartitionEOF(partition))) => self.ended(partition),
                 Some(Err(error)) => {
-                    tracing::info!(event = "restore.error", error = %error);
+                    tracing::debug!(event = "restore.error", error = %error);
                     return;
                 }
             }
@@ -319,7 +325,9 @@ impl<J: Judge> Work<J> {
         let patience = self.settings.transaction_timeout * 2;
         let mut done = Vec::new();
         for (&at, open) in &self.open {
-            let Some(committed) = open.committed else { continue };
+            let Some(committed) = open.committed else {
+                continue;
+            };
             let waited = open.progress.elapsed() > patience && self.answers(at);
             let decision = match open.broken {
                 Some(_) => Decision::Use,
@@ -352,11 +360,7 @@ impl<J: Judge> Work<J> {
         let input = self.settings.inputs[usize::from(at.topic)].as_str();
         let place = format!("{input} [{}]", at.partition);
         if let Some(why) = open.broken {
-            return Err(EnvironmentError::new(
-                "state_unreadable",
-                format!("the state of {place} cannot be read: {why}"),
-                "run the release that wrote it, or decide with state.on_loss: start_empty after deleting the state topic",
-            ));
+            return Err(unreadable(&place, &why));
         }
         let committed = open.committed.flatten();
         tracing::info!(
@@ -374,17 +378,12 @@ impl<J: Judge> Work<J> {
             Ready { state, offset, tick: 0, first, stale: stale.into_iter().collect() }
         };
         match decision {
-            Decision::Use | Decision::Wait => Ok(Ready {
-                state: {
-                    let mut state = open.state;
-                    self.judge.restored(&mut state);
-                    state
-                },
-                offset: committed.unwrap_or(0),
-                tick: open.last.map_or(0, |p| p.tick),
-                first: false,
-                stale: Vec::new(),
-            }),
+            Decision::Use | Decision::Wait => {
+                let mut state = open.state;
+                self.judge.restored(&mut state).map_err(|why| unreadable(&place, &why))?;
+                let tick = open.last.map_or(0, |p| p.tick);
+                Ok(Ready { state, offset: committed.unwrap_or(0), tick, first: false, stale: Vec::new() })
+            }
             Decision::First => Ok(empty(self.beginning(input, at)?, true, open.keys)),
             Decision::Reset if self.settings.on_offset_reset == OnReset::ReplayFresh => {
                 let offset = match committed {
@@ -428,7 +427,9 @@ impl<J: Judge> Work<J> {
         let until = Instant::now() + self.settings.startup_timeout;
         loop {
             match self.consumer.fetch_watermarks(input, at.partition, Duration::from_secs(5)) {
-                Ok((low, high)) => return Ok(if self.settings.start == Start::Earliest { low } else { high }),
+                Ok((low, high)) => {
+                    return Ok(if self.settings.start == Start::Earliest { low } else { high });
+                }
                 Err(error) if Instant::now() >= until => {
                     return Err(EnvironmentError::new(
                         "kafka_unreachable",
@@ -440,6 +441,14 @@ impl<J: Judge> Work<J> {
             }
         }
     }
+}
+
+fn unreadable(place: &str, why: &str) -> EnvironmentError {
+    EnvironmentError::new(
+        "state_unreadable",
+        format!("the state of {place} cannot be read: {why}"),
+        "run the release that wrote it, or decide with state.on_loss: start_empty after deleting the state topic",
+    )
 }
 
 fn apply<J: Judge>(judge: &J, keep: bool, open: &mut Open<J::State>, key: &[u8], value: Option<&[u8]>) {

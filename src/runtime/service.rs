@@ -55,10 +55,13 @@ pub fn run_checked<J: Judge>(
         let source = KafkaSource::new(&settings, number)?;
         let ledger = KafkaLedger::new(&settings, number);
         let desk: Desk<J::State> = restorer.desk(number);
-        let ports = Ports { source, ledger, clock: SystemClock::new(), restore: desk };
-        let mut worker = Worker::new(number, &settings, &judge, &telemetry, &stop, ports);
+        let (settings, judge) = (Arc::clone(&settings), Arc::clone(&judge));
+        let (telemetry, stop) = (Arc::clone(&telemetry), Arc::clone(&stop));
         let report = report.clone();
+        // Made on its own thread: a judge's buffers need not be able to move.
         let thread = std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
+            let ports = Ports { source, ledger, clock: SystemClock::new(), restore: desk };
+            let mut worker = Worker::new(number, &settings, &judge, &telemetry, &stop, ports);
             let ended = worker.run();
             drop(worker);
             let _ = report.send(ended);

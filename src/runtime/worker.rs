@@ -279,7 +279,9 @@ where
         let Self { ports, phases, batch, out, judge, telemetry, settings, .. } = self;
         let Ports { source, ledger, clock, .. } = ports;
         let mut on_record = |record: Record<'_>| {
-            let Some(Phase::Live(live)) = phases.get_mut(&record.at) else { return };
+            let Some(Phase::Live(live)) = phases.get_mut(&record.at) else {
+                return;
+            };
             if record.offset < live.next || batch.failed.is_some() {
                 return;
             }

@@ -53,6 +53,10 @@ impl Running {
         Running { stop, thread }
     }
 
+    pub fn is_over(&self) -> bool {
+        self.thread.is_finished()
+    }
+
     pub fn finish(self) -> Result<Ended, EnvironmentError> {
         self.stop.request();
         self.thread.join().unwrap()
@@ -205,5 +209,91 @@ fn sigterm_finishes_the_batch_and_leaves() {
     feeder.join().unwrap();
     let running = Running::start(&settings);
     check(&settings, &records, Duration::from_secs(30));
+    assert_eq!(running.finish(), Ok(Ended::Drained));
+}
+
+#[test]
+fn a_second_signal_aborts_at_once() {
+    let Some(broker) = broker() else { return };
+    let mut settings = world(&broker.bootstrap, 1);
+    let records = traffic(60, 1, 5);
+    produce(&broker.bootstrap, &settings.inputs[0], &records);
+    settings.properties.insert("test.step.ms".to_owned(), "700".to_owned());
+    let mut instance = Instance::start(&settings);
+    settings.properties.clear();
+    let some = || !read_uncommitted(&broker.bootstrap, &settings.verdicts).is_empty();
+    assert!(eventually(Duration::from_secs(20), some), "{}", instance.log());
+    instance.signal("TERM");
+    instance.signal("TERM");
+    std::thread::sleep(Duration::from_millis(50));
+    instance.signal("TERM");
+    let status = instance.wait(Duration::from_secs(20)).unwrap_or_else(|| panic!("{}", instance.log()));
+    assert_eq!(status.code(), Some(3), "{}", instance.log());
+    let running = Running::start(&settings);
+    check(&settings, &records, Duration::from_secs(30));
+    assert_eq!(running.finish(), Ok(Ended::Drained));
+}
+
+/// Two workers in one process, two input topics that share partition numbers.
+#[test]
+fn workers_and_topics_divide_the_work() {
+    let Some(broker) = broker() else { return };
+    let mut settings = world(&broker.bootstrap, 3);
+    let second = unique("events");
+    client::create_topic(&broker.bootstrap, &second, 2, &[]);
+    settings.inputs.push(second);
+    settings.workers = 2;
+    let plans = service_topics::plan(&settings, &service_topics::inspect(&settings).unwrap());
+    service_topics::apply(&settings, &plans, 1).unwrap();
+    let (first, other) = (traffic(2_000, 3, 12), traffic(1_000, 2, 8));
+    let running = Running::start(&settings);
+    produce(&broker.bootstrap, &settings.inputs[0], &first);
+    produce(&broker.bootstrap, &settings.inputs[1], &other);
+    let sorted = |lines: &mut BTreeMap<i32, Vec<String>>| lines.values_mut().for_each(|l| l.sort());
+    let mut expected = expectation(&first);
+    for (partition, lines) in expectation(&other) {
+        expected.entry(partition).or_default().extend(lines);
+    }
+    sorted(&mut expected);
+    let total: usize = expected.values().map(Vec::len).sum();
+    let now = || {
+        let mut seen = seen(&broker.bootstrap, &settings.verdicts);
+        sorted(&mut seen);
+        seen
+    };
+    assert!(eventually(Duration::from_secs(40), || now().values().map(Vec::len).sum::<usize>() >= total));
+    assert_eq!(now(), expected);
+    assert_eq!(running.finish(), Ok(Ended::Drained));
+}
+
+/// Two processes with one name fence each other: one gives way, and what is committed is right all the same.
+#[test]
+fn twins_fence_each_other_until_one_gives_way() {
+    let Some(broker) = broker() else { return };
+    let settings = world(&broker.bootstrap, 4);
+    let records = traffic(20_000, 4, 40);
+    let twins = [Running::start(&settings), Running::start(&settings)];
+    let feed = Feed::new(&broker.bootstrap);
+    for part in records.chunks(200) {
+        feed.produce(&settings.inputs[0], part);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let ends: Vec<_> = twins
+        .into_iter()
+        .filter_map(|twin| {
+            if twin.is_over() {
+                Some(twin.finish())
+            } else {
+                assert_eq!(twin.finish(), Ok(Ended::Drained));
+                None
+            }
+        })
+        .collect();
+    assert!(!ends.is_empty(), "no twin gave way");
+    for end in ends {
+        assert!(matches!(&end, Ok(Ended::Environment(e)) if e.code == "producer_fenced"), "{end:?}");
+    }
+    let running = Running::start(&settings);
+    check(&settings, &records, Duration::from_secs(60));
     assert_eq!(running.finish(), Ok(Ended::Drained));
 }

@@ -12,7 +12,9 @@ use crate::support::process;
 #[test]
 #[ignore = "the body of a child process"]
 fn instance() {
-    let Some(settings) = process::settings() else { return };
+    let Some(settings) = process::settings() else {
+        return;
+    };
     let level = std::env::var("SLUICEGATE_TEST_LOG").unwrap_or_else(|_| "info,rdkafka=off".to_owned());
     let _ = tracing_subscriber::fmt().with_env_filter(level).with_ansi(false).try_init();
     let stop = Arc::new(Stop::default());
@@ -26,7 +28,8 @@ fn instance() {
             }
         });
     });
-    let ended = service::run(settings, Arc::new(Counting::default()), Arc::new(NoTelemetry), stop);
+    let ended =
+        service::run(settings, Arc::new(Counting { step_time: process::step_time() }), Arc::new(NoTelemetry), stop);
     println!("ended: {ended:?}");
     std::process::exit(match ended {
         Ok(Ended::Drained) => 0,

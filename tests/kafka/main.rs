@@ -2,6 +2,7 @@
 
 mod embedded;
 mod exactly_once;
+mod hostile;
 mod instance;
 mod outages;
 mod refusals;

@@ -139,3 +139,26 @@ fn partitions_beyond_a_narrow_output_wait_and_are_not_lost() {
     check(&settings, &records, Duration::from_secs(30));
     assert_eq!(running.finish(), Ok(Ended::Drained));
 }
+
+#[test]
+fn an_output_that_its_topic_refuses_ends_the_process() {
+    let Some(broker) = broker() else { return };
+    let mut settings = world(&broker.bootstrap, 1);
+    settings.redacted = unique("narrow");
+    create_topic(&broker.bootstrap, &settings.redacted, 1, &[("max.message.bytes", "10000")]);
+    // Not compressible to below the limit.
+    let mut x = 88_172_645_463_325_252_u64;
+    let noise: String = std::iter::repeat_with(|| {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        char::from(33 + u8::try_from(x % 90).unwrap())
+    })
+    .take(30_000)
+    .collect();
+    produce(&broker.bootstrap, &settings.inputs[0], &[(0, "k".to_owned(), noise)]);
+    let error = refusal(Running::start(&settings).ended(Duration::from_secs(30)));
+    assert_eq!(error.code, "output_too_large", "{error}");
+    assert!(error.what.contains(&settings.redacted) && error.repair.contains("max.message.bytes"), "{error}");
+    assert!(read_committed(&broker.bootstrap, &settings.verdicts).is_empty());
+}

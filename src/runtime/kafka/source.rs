@@ -4,15 +4,18 @@
 //! are first accepted with an empty list, which completes the rebalance, and added when their state is restored.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ffi::CStr;
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use rdkafka::bindings as raw;
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, ConsumerGroupMetadata};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::{Headers, Message};
+use rdkafka::message::{BorrowedMessage, Message};
 use rdkafka::statistics::Statistics;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use rdkafka::types::RDKafkaRespErr;
@@ -164,7 +167,9 @@ impl KafkaSource {
 
     fn look_up_ends(&mut self) -> Result<(), PortError> {
         let due = |at: &Option<Instant>| at.is_none_or(|at| at.elapsed() >= ASK_AGAIN);
-        let Some(partition) = self.unclear.iter().find(|(_, at)| due(at)).map(|(p, _)| *p) else { return Ok(()) };
+        let Some(partition) = self.unclear.iter().find(|(_, at)| due(at)).map(|(p, _)| *p) else {
+            return Ok(());
+        };
         let candidates: Vec<_> =
             self.context.shared().started.iter().copied().filter(|p| p.partition == partition).collect();
         let mut all = true;
@@ -199,23 +204,22 @@ impl Source for KafkaSource {
         match consumer.poll(wait) {
             None => Ok(self.context.shared().events.pop_front().unwrap_or(Inbound::Idle)),
             Some(Ok(message)) => {
-                let Some(at) = self.context.id(message.topic(), message.partition()) else { return Ok(Inbound::Idle) };
+                let Some(at) = self.context.id(message.topic(), message.partition()) else {
+                    return Ok(Inbound::Idle);
+                };
                 self.positions.insert(at, message.offset() + 1);
+                let headers = RawHeaders::of(&message);
                 let mut few = [("", None); FEW];
                 let mut many = Vec::new();
-                let headers = match message.headers() {
-                    None => &few[..0],
-                    Some(h) if h.count() <= FEW => {
-                        let n = h.count();
-                        for (i, slot) in few.iter_mut().enumerate().take(n) {
-                            *slot = header(h, i);
-                        }
-                        &few[..n]
+                let headers = if headers.count() <= FEW {
+                    let few = &mut few[..headers.count()];
+                    for (i, slot) in few.iter_mut().enumerate() {
+                        *slot = headers.get(i);
                     }
-                    Some(h) => {
-                        many.extend((0..h.count()).map(|i| header(h, i)));
-                        many.as_slice()
-                    }
+                    &*few
+                } else {
+                    many.extend((0..headers.count()).map(|i| headers.get(i)));
+                    many.as_slice()
                 };
                 on_record(Record {
                     at,
@@ -356,12 +360,45 @@ impl Drop for KafkaSource {
     }
 }
 
-/// The wrapper unwraps a header's name as UTF-8; a name that is none must not end the worker.
-fn header<H: Headers>(headers: &H, index: usize) -> (&str, Option<&[u8]>) {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| headers.try_get(index)))
-        .ok()
-        .flatten()
-        .map_or(("\u{fffd}", None), |h| (h.key, h.value))
+/// The headers of a record as the client holds them. The wrapper's own reader unwraps a header's name as UTF-8,
+/// which a hostile producer need not write.
+struct RawHeaders<'a> {
+    headers: *const raw::rd_kafka_headers_t,
+    count: usize,
+    of: PhantomData<&'a BorrowedMessage<'a>>,
+}
+
+impl<'a> RawHeaders<'a> {
+    fn of(message: &'a BorrowedMessage<'_>) -> Self {
+        let mut headers = std::ptr::null_mut();
+        // SAFETY: the record is alive, and owns the headers that the call points to.
+        let count = unsafe {
+            match raw::rd_kafka_message_headers(message.ptr(), &raw mut headers) {
+                RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR => raw::rd_kafka_header_cnt(headers),
+                _ => 0,
+            }
+        };
+        Self { headers, count, of: PhantomData }
+    }
+
+    fn count(&self) -> usize {
+        self.count
+    }
+
+    /// A name that is not UTF-8 reads as the replacement character.
+    fn get(&self, index: usize) -> (&'a str, Option<&'a [u8]>) {
+        let (mut name, mut value, mut size) = (std::ptr::null(), std::ptr::null(), 0);
+        // SAFETY: name and value point into the record, which outlives `'a`; they are read only on success.
+        unsafe {
+            let found = raw::rd_kafka_header_get_all(self.headers, index, &raw mut name, &raw mut value, &raw mut size);
+            if found != RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR {
+                return ("\u{fffd}", None);
+            }
+            let name = CStr::from_ptr(name).to_str().unwrap_or("\u{fffd}");
+            let value = (!value.is_null()).then(|| std::slice::from_raw_parts(value.cast::<u8>(), size));
+            (name, value)
+        }
+    }
 }
 
 pub(crate) fn offset_of(offset: Offset) -> Option<i64> {

@@ -105,7 +105,9 @@ pub fn check(settings: &Settings) -> Result<Cluster, EnvironmentError> {
         .map(|i| (state_topic(i), settings.sizes.entry, "a state entry (limits.entry_bytes)"))
         .chain([(settings.verdicts.clone(), settings.sizes.verdict, "a verdict (limits.verdict_bytes)")]);
     for (topic, bytes, what) in needs {
-        let Some(&limit) = limits.get(&topic) else { continue };
+        let Some(&limit) = limits.get(&topic) else {
+            continue;
+        };
         if limit < bytes + FRAMING {
             return Err(EnvironmentError::new(
                 "topic_limit",
@@ -148,7 +150,9 @@ pub fn message_limits(settings: &Settings) -> Result<BTreeMap<String, usize>, En
                 let value = resource.get("max.message.bytes").and_then(|e| e.value.as_deref()?.parse().ok());
                 limits.extend(value.map(|bytes| (name.clone(), bytes)));
             }
-            Err(code) => tracing::warn!(event = "kafka.no_describe_configs", topic = name.as_str(), error = %code),
+            Err(code) => {
+                tracing::warn!(event = "kafka.no_describe_configs", topic = name.as_str(), error = %code)
+            }
         }
     }
     Ok(limits)

@@ -27,7 +27,9 @@ where
             match self.ports.ledger.rebuild(ATTEMPT.min(self.settings.startup_timeout)) {
                 Ok(()) => return Ok(()),
                 Err(PortError::Fatal(why)) => return Err(producer_error(why)),
-                Err(PortError::Transient(why)) if self.ports.clock.now() >= until => return Err(producer_error(why)),
+                Err(PortError::Transient(why)) if self.ports.clock.now() >= until => {
+                    return Err(producer_error(why));
+                }
                 Err(PortError::Transient(why)) => {
                     tracing::warn!(event = "producer.waiting", worker = self.number, error = why);
                     self.pause(Duration::from_millis(200))?;
@@ -102,6 +104,9 @@ where
                         "give every instance its own name, or stop the other one",
                     )));
                 }
+                // Two that fence each other in step would never find out who stays.
+                let jitter = u64::try_from(self.ports.clock.wall()).unwrap_or(0) % 500;
+                self.pause(Duration::from_millis(jitter))?;
                 self.settle_unknown("fenced")?;
             }
             Commit::Indefinite(cause) => {

@@ -143,7 +143,9 @@ where
             self.phases.iter().filter(|(_, p)| matches!(p, Phase::Parked { .. })).map(|(at, _)| *at).collect();
         for at in parked {
             let width = self.ports.source.writable(at.topic, ASK).unwrap_or(0);
-            let Some(Phase::Parked { seen }) = self.phases.get_mut(&at) else { continue };
+            let Some(Phase::Parked { seen }) = self.phases.get_mut(&at) else {
+                continue;
+            };
             match *seen {
                 _ if at.partition >= width => *seen = None,
                 None => *seen = Some(now),

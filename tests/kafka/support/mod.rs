@@ -14,7 +14,9 @@ pub fn broker() -> Option<&'static Broker> {
     static BROKER: OnceLock<Result<Broker, String>> = OnceLock::new();
     match BROKER.get_or_init(Broker::start) {
         Ok(broker) => Some(broker),
-        Err(reason) if std::env::var("CI").is_ok_and(|v| v == "true") => panic!("no broker: {reason}"),
+        Err(reason) if std::env::var("CI").is_ok_and(|v| v == "true") => {
+            panic!("no broker: {reason}")
+        }
         Err(reason) => {
             println!("SKIPPED: {reason}");
             None

@@ -27,6 +27,7 @@ impl Instance {
             .env(format!("{PREFIX}BOOTSTRAP"), &settings.bootstrap)
             .env(format!("{PREFIX}GROUP"), &settings.group)
             .env(format!("{PREFIX}INSTANCE"), &settings.instance)
+            .env(format!("{PREFIX}STEP_MS"), settings.properties.get("test.step.ms").map_or("0", String::as_str))
             .env(format!("{PREFIX}STATIC"), settings.static_membership.to_string())
             .env(format!("{PREFIX}INPUT"), settings.inputs.join(","))
             .env(format!("{PREFIX}OUTPUTS"), settings.outputs().join(","))
@@ -155,6 +156,12 @@ impl Survivors {
     pub fn logs(&self) -> Vec<String> {
         self.0.iter().map(Instance::log).collect()
     }
+}
+
+/// How long each step of the child takes; given as the property `test.step.ms`, which does not reach the client.
+pub fn step_time() -> Duration {
+    let value = std::env::var(format!("{PREFIX}STEP_MS")).ok().and_then(|v| v.parse().ok());
+    Duration::from_millis(value.unwrap_or(0))
 }
 
 /// The settings that the parent gave, in the child.
