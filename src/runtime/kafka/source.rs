@@ -368,6 +368,7 @@ struct RawHeaders<'a> {
     of: PhantomData<&'a BorrowedMessage<'a>>,
 }
 
+#[expect(unsafe_code, reason = "the wrapper's reader panics on a header name that is not UTF-8")]
 impl<'a> RawHeaders<'a> {
     fn of(message: &'a BorrowedMessage<'_>) -> Self {
         let mut headers = std::ptr::null_mut();
