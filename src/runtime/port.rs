@@ -50,6 +50,8 @@ pub type Positions = BTreeMap<PartitionId, i64>;
 pub enum PortError {
     /// May pass: no broker, a timeout.
     Transient(String),
+    /// Wants a permission.
+    Denied(String),
     /// The client is dead, and with it the process.
     Fatal(String),
 }
@@ -57,7 +59,7 @@ pub enum PortError {
 impl fmt::Display for PortError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Transient(why) | Self::Fatal(why) => f.write_str(why),
+            Self::Transient(why) | Self::Denied(why) | Self::Fatal(why) => f.write_str(why),
         }
     }
 }
@@ -121,6 +123,8 @@ pub enum Cause {
     },
     Timeout(String),
     Transport(String),
+    /// A permission is missing.
+    Denied(String),
     Other(String),
 }
 
@@ -132,6 +136,7 @@ impl Cause {
             Self::TooLarge { .. } => "too_large",
             Self::Timeout(_) => "timeout",
             Self::Transport(_) => "transport",
+            Self::Denied(_) => "denied",
             Self::Other(_) => "other",
         }
     }
@@ -140,7 +145,11 @@ impl Cause {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Generation(why) | Self::Timeout(why) | Self::Transport(why) | Self::Other(why) => f.write_str(why),
+            Self::Generation(why)
+            | Self::Timeout(why)
+            | Self::Transport(why)
+            | Self::Denied(why)
+            | Self::Other(why) => f.write_str(why),
             Self::TooLarge { topic, bytes } => {
                 write!(f, "a record of {bytes} bytes is larger than the topic {topic} allows")
             }

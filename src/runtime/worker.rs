@@ -36,6 +36,9 @@ const TICK_EVERY: Duration = Duration::from_secs(1);
 /// How many expiries a tick may do in one partition.
 const TICK_BUDGET: u32 = 1_000;
 
+/// After how many failed transactions in a row a worker does not count as ready.
+const UNREADY_AFTER: u32 = 3;
+
 /// What a worker tells of itself. Called on the worker's thread: must not block.
 pub trait Telemetry: Send + Sync {
     /// One record was judged; `took` is the engine's time.
@@ -165,6 +168,8 @@ pub struct Worker<J: Judge, S, L, C, R> {
     /// Rebuilds forced by another producer with our name.
     fenced: Vec<Duration>,
     failures: u32,
+    /// A transaction was committed: from here on a missing permission is waited out, not refused.
+    committed: bool,
 }
 
 impl<J, S, L, C, R> Worker<J, S, L, C, R>
@@ -199,6 +204,7 @@ where
             last_look: Duration::ZERO,
             fenced: Vec::new(),
             failures: 0,
+            committed: false,
         }
     }
 
@@ -225,7 +231,7 @@ where
         if self.stop.draining() {
             return Err(self.drain());
         }
-        self.telemetry.alive(self.number, true);
+        self.telemetry.alive(self.number, self.failures < UNREADY_AFTER);
         self.finish_restores()?;
         self.tick()?;
         self.look_at_outputs()?;
@@ -318,6 +324,13 @@ where
             Ok(inbound) => Ok(inbound),
             Err(PortError::Transient(why)) => {
                 tracing::info!(event = "kafka.poll", worker = self.number, error = why);
+                Ok(Inbound::Idle)
+            }
+            Err(PortError::Denied(why)) if !self.committed => Err(Ended::Environment(outcome::denied(&why))),
+            Err(PortError::Denied(why)) => {
+                tracing::error!(event = "kafka.denied", worker = self.number, error = why);
+                self.failures = self.failures.saturating_add(1);
+                self.pause(Duration::from_secs(1))?;
                 Ok(Inbound::Idle)
             }
             Err(error @ PortError::Fatal(_)) => Err(self.dead(&error)),

@@ -162,3 +162,27 @@ fn an_output_that_its_topic_refuses_ends_the_process() {
     assert!(error.what.contains(&settings.redacted) && error.repair.contains("max.message.bytes"), "{error}");
     assert!(read_committed(&broker.bootstrap, &settings.verdicts).is_empty());
 }
+
+#[test]
+fn a_wrong_password_and_a_missing_permission_are_named() {
+    let Some(broker) = broker() else { return };
+    let mut settings = world(&broker.bootstrap, 1);
+    settings.startup_timeout = Duration::from_secs(3);
+    settings.bootstrap = broker.sasl.clone();
+    for (key, value) in [
+        ("security.protocol", "SASL_PLAINTEXT"),
+        ("sasl.mechanism", "PLAIN"),
+        ("sasl.username", "gate"),
+        ("sasl.password", "wrong"),
+    ] {
+        settings.properties.insert(key.to_owned(), value.to_owned());
+    }
+    let error = refusal(Running::start(&settings).ended(Duration::from_secs(20)));
+    assert_eq!(error.code, "kafka_denied", "{error}");
+    assert!(error.what.contains(&broker.sasl) && error.what.contains("PLAIN"), "{error}");
+    assert!(!error.to_string().contains("wrong"), "{error}");
+
+    settings.properties.insert("sasl.password".to_owned(), "secret".to_owned());
+    let error = refusal(Running::start(&settings).ended(Duration::from_secs(20)));
+    assert!(error.what.contains("may not see it") && error.repair.contains("Describe"), "{error}");
+}

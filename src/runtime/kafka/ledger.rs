@@ -61,6 +61,7 @@ impl ProducerContext for Context {
                 Cause::TooLarge { topic: record.topic().to_owned(), bytes: record.payload_len() + record.key_len() }
             }
             Some(code) if is_transport(code) => Cause::Transport(error.to_string()),
+            Some(code) if is_denied(code) => Cause::Denied(format!("{}: {error}", record.topic())),
             _ => Cause::Other(format!("{} [{}]: {error}", record.topic(), record.partition())),
         };
         self.0.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(cause);
@@ -288,6 +289,7 @@ fn classify(error: &KafkaError) -> Verdict {
         // The broker answered; nothing is on its way any more.
         _ if answered && inner.is_retriable() => Verdict::Again,
         _ if inner.is_fatal() => Verdict::Indefinite(Cause::Other(why)),
+        _ if is_denied(code) => Verdict::Abort(Cause::Denied(why)),
         _ if is_generation(code) => Verdict::Abort(Cause::Generation(why)),
         Code::MessageSizeTooLarge => Verdict::Abort(Cause::TooLarge { topic: String::new(), bytes: 0 }),
         _ if inner.txn_requires_abort() => Verdict::Abort(Cause::Other(why)),

@@ -245,10 +245,7 @@ impl Source for KafkaSource {
                             "the next offset of the group is no longer in its input topic: {error}"
                         )))
                     }
-                    Some(code) if super::is_denied(code) => {
-                        tracing::error!(event = "kafka.denied", error = %error);
-                        Ok(Inbound::Idle)
-                    }
+                    Some(code) if super::is_denied(code) => Err(PortError::Denied(error.to_string())),
                     _ => Err(PortError::Transient(error.to_string())),
                 }
             }

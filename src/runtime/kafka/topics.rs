@@ -123,11 +123,13 @@ fn require(cluster: &Cluster, name: &str, input: bool) -> Result<(), Environment
     if cluster.topics.contains_key(name) {
         return Ok(());
     }
-    let (kind, repair) = match input {
-        true => ("input topic", "create it as your producers need it, then run `sluicegate topics apply` for the rest"),
-        false => ("topic", "run `sluicegate topics apply`"),
+    let (kind, repair) = if input {
+        ("input topic", "create it as its producers need it, or grant Describe; then run `sluicegate topics apply`")
+    } else {
+        ("topic", "run `sluicegate topics apply`, or grant Describe")
     };
-    Err(EnvironmentError::new("topic_missing", format!("{kind} {name} does not exist"), repair))
+    let what = format!("{kind} {name} does not exist, or this principal may not see it");
+    Err(EnvironmentError::new("topic_missing", what, repair))
 }
 
 /// `max.message.bytes` of the topics that we write; those that may not be described are left out.

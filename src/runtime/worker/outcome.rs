@@ -26,14 +26,12 @@ where
         loop {
             match self.ports.ledger.rebuild(ATTEMPT.min(self.settings.startup_timeout)) {
                 Ok(()) => return Ok(()),
-                Err(PortError::Fatal(why)) => return Err(producer_error(why)),
-                Err(PortError::Transient(why)) if self.ports.clock.now() >= until => {
-                    return Err(producer_error(why));
-                }
-                Err(PortError::Transient(why)) => {
+                Err(_) if self.stop.draining() => return Err(Ended::Drained),
+                Err(PortError::Transient(why)) if self.ports.clock.now() < until => {
                     tracing::warn!(event = "producer.waiting", worker = self.number, error = why);
                     self.pause(Duration::from_millis(200))?;
                 }
+                Err(error) => return Err(producer_error(error.to_string())),
             }
         }
     }
@@ -57,6 +55,7 @@ where
         }
         self.batch = Batch::default();
         self.last_commit = now;
+        self.committed = true;
         self.failures = 0;
     }
 
@@ -90,6 +89,11 @@ where
                 format!("raise max.message.bytes of {topic}, or lower limits.output_bytes and limits.verdict_bytes"),
             );
             return Err(Ended::Environment(error));
+        }
+        if let Cause::Denied(why) = cause
+            && !self.committed
+        {
+            return Err(Ended::Environment(denied(why)));
         }
         self.failures = self.failures.saturating_add(1);
         match &commit {
@@ -138,9 +142,11 @@ where
         let committed = loop {
             match self.rebuilt(&parts) {
                 Ok(committed) => break committed,
-                Err(error @ PortError::Fatal(_)) => return Err(self.dead(&error)),
-                Err(PortError::Transient(why)) => {
-                    tracing::warn!(event = "producer.waiting", worker = self.number, error = why);
+                Err(error @ (PortError::Fatal(_) | PortError::Denied(_))) => return Err(self.dead(&error)),
+                // Nothing can be finished; what is open ends with the transaction's timeout.
+                Err(_) if self.stop.draining() => return Err(Ended::Forced),
+                Err(error) => {
+                    tracing::warn!(event = "producer.waiting", worker = self.number, %error);
                     self.telemetry.alive(self.number, false);
                     self.pause(Duration::from_millis(500))?;
                 }
@@ -244,4 +250,13 @@ fn producer_error(why: String) -> Ended {
         "check that the broker is up, that this principal may Write and Describe the transactional id, and that \
          the transaction coordinator has its replicas (transaction.state.log.replication.factor)",
     ))
+}
+
+pub(super) fn denied(why: &str) -> EnvironmentError {
+    EnvironmentError::new(
+        "kafka_denied",
+        format!("the broker does not permit it: {why}"),
+        "grant this principal Read and Describe on inputs and state topics, Write, Describe and DescribeConfigs on \
+         outputs and state topics, Read and Describe on the group, Write and Describe on the transactional id",
+    )
 }

@@ -1,5 +1,6 @@
 //! The life of a partition in a worker: assigned, restored or parked, read, and given back.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Ended, IDLE_WAIT, Live, Phase, PhaseKind, Worker, open};
@@ -21,11 +22,17 @@ where
     pub(super) fn assigned(&mut self, parts: &[PartitionId]) -> Result<(), Ended> {
         self.log_rebalance("assign", parts);
         self.ports.source.accept(parts).map_err(|e| self.dead(&e))?;
+        let mut widths = BTreeMap::new();
         for &at in parts {
-            let width = self.ports.source.writable(at.topic, ASK).unwrap_or(0);
+            let width = *widths.entry(at.topic).or_insert_with(|| self.width(at.topic));
             if at.partition < width { self.restore(at)? } else { self.park(at, width) }
         }
         Ok(())
+    }
+
+    /// How many partitions every topic has that a partition of this input writes to; zero where nobody says.
+    fn width(&mut self, topic: u16) -> i32 {
+        (0..3).find_map(|_| self.ports.source.writable(topic, ASK).ok()).unwrap_or(0)
     }
 
     /// Commits what is open, so that the next owner begins where this one ended; then gives the partitions back.
@@ -68,10 +75,12 @@ where
         }
         let topic = self.settings.inputs.get(usize::from(at.topic)).map_or("", String::as_str);
         let state = self.judge.open(topic, at.partition);
-        self.restored(at, Ready { state, offset: 0, tick: 0, first: false, stale: Vec::new() })
+        self.restored(at, Ready { state, offset: 0, tick: 0, first: false, stale: Vec::new() })?;
+        self.start(at)
     }
 
     pub(super) fn finish_restores(&mut self) -> Result<(), Ended> {
+        let mut restored = Vec::new();
         while let Some((at, ticket, answer)) = self.ports.restore.ready() {
             match self.phases.get(&at) {
                 Some(Phase::Restoring { ticket: asked, since }) if *asked == ticket => {
@@ -80,13 +89,20 @@ where
                 _ => continue,
             }
             self.restored(at, answer.map_err(Ended::Environment)?)?;
+            restored.push(at);
         }
-        Ok(())
+        let first = |at: &PartitionId| matches!(self.phases.get(at), Some(Phase::Live(live)) if live.first);
+        if restored.iter().any(first) {
+            // Before the first poll: what arrives while we are down later must not be skipped.
+            self.settle()?;
+        }
+        restored.into_iter().try_for_each(|at| self.start(at))
     }
 
+    /// Takes the state over; a beginning is written down with the next commit.
     fn restored(&mut self, at: PartitionId, ready: Ready<J::State>) -> Result<(), Ended> {
         let Ready { state, offset, tick, first, stale } = ready;
-        let live = Live {
+        let mut live = Live {
             state,
             next: offset,
             committed: offset,
@@ -97,18 +113,17 @@ where
             first,
             stale,
         };
+        let opened = if first { open(&mut self.ports.ledger, &self.ports.clock, &mut self.batch) } else { Ok(()) };
+        if first {
+            super::touch(&*self.judge, &mut live);
+        }
         self.telemetry.phase(at, Some(PhaseKind::Live));
         self.phases.insert(at, Phase::Live(Box::new(live)));
-        if first {
-            // Before the first poll: what arrives while we are down later must not be skipped.
-            if let Err(cause) = open(&mut self.ports.ledger, &self.ports.clock, &mut self.batch) {
-                return self.give_up(cause);
-            }
-            if let Some(Phase::Live(live)) = self.phases.get_mut(&at) {
-                super::touch(&*self.judge, live);
-            }
-            self.settle()?;
-        }
+        opened.or_else(|cause| self.give_up(cause))
+    }
+
+    /// Reads a partition whose beginning is committed.
+    fn start(&mut self, at: PartitionId) -> Result<(), Ended> {
         match self.phases.get(&at) {
             Some(Phase::Live(live)) if !live.first => {
                 let next = live.next;
@@ -141,8 +156,9 @@ where
         self.last_look = now;
         let parked: Vec<_> =
             self.phases.iter().filter(|(_, p)| matches!(p, Phase::Parked { .. })).map(|(at, _)| *at).collect();
+        let mut widths = BTreeMap::new();
         for at in parked {
-            let width = self.ports.source.writable(at.topic, ASK).unwrap_or(0);
+            let width = *widths.entry(at.topic).or_insert_with(|| self.width(at.topic));
             let Some(Phase::Parked { seen }) = self.phases.get_mut(&at) else {
                 continue;
             };

@@ -15,6 +15,8 @@ const VERSION: &str = "4.3.1";
 
 pub struct Broker {
     pub bootstrap: String,
+    /// The listener that wants SASL PLAIN: user `gate`, password `secret`, without any permission.
+    pub sasl: String,
     child: Child,
     libraries: PathBuf,
     directory: PathBuf,
@@ -26,9 +28,9 @@ impl Broker {
     pub fn start() -> Result<Broker, String> {
         let libraries = libraries()?;
         let directory = tempfile::Builder::new().prefix("sluicegate-kafka-").tempdir().map_err(text)?.keep();
-        let (client, controller) = (free_port()?, free_port()?);
+        let (client, controller, sasl) = (free_port()?, free_port()?, free_port()?);
         let properties = directory.join("server.properties");
-        fs::write(&properties, settings(client, controller, &directory)).map_err(text)?;
+        fs::write(&properties, settings(client, controller, sasl, &directory)).map_err(text)?;
         fs::write(directory.join("log4j2.xml"), LOGGING).map_err(text)?;
         let output = java(&libraries, &directory)
             .args(["kafka.tools.StorageTool", "format", "--standalone", "-t", "MkU3OEVBNTcwNTJENDM2Qg", "-c"])
@@ -41,7 +43,8 @@ impl Broker {
         let mut guard = guard(&directory)?;
         let child = spawn(&libraries, &directory, &mut guard)?;
         let bootstrap = format!("127.0.0.1:{client}");
-        let mut broker = Broker { bootstrap, child, libraries, directory, guard };
+        let sasl = format!("127.0.0.1:{sasl}");
+        let mut broker = Broker { bootstrap, sasl, child, libraries, directory, guard };
         broker.wait()?;
         Ok(broker)
     }
@@ -184,17 +187,22 @@ const LOGGING: &str = r#"<Configuration status="ERROR"><Appenders><Console name=
 <Loggers><Root level="WARN"><AppenderRef ref="c"/></Root></Loggers></Configuration>"#;
 
 /// Without the replication lines, groups and transactions would wait for replicas that never come.
-fn settings(client: u16, controller: u16, directory: &Path) -> String {
+fn settings(client: u16, controller: u16, sasl: u16, directory: &Path) -> String {
     let data = directory.join("data");
     format!(
         "process.roles=broker,controller
 node.id=1
 controller.quorum.bootstrap.servers=127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{client},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{client},CONTROLLER://127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{client},SASL://127.0.0.1:{sasl},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{client},SASL://127.0.0.1:{sasl},CONTROLLER://127.0.0.1:{controller}
 inter.broker.listener.name=PLAINTEXT
 controller.listener.names=CONTROLLER
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT
+sasl.enabled.mechanisms=PLAIN
+listener.name.sasl.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required user_gate=\"secret\";
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS
+allow.everyone.if.no.acl.found=false
 log.dirs={}
 auto.create.topics.enable=false
 offsets.topic.replication.factor=1
