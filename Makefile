@@ -11,7 +11,7 @@ fmt:
 	cargo fmt
 
 docs:
-	UPDATE=1 cargo test --release --test docs
+	UPDATE=1 cargo test --release --test runtime fresh
 
 bench:
 	cargo bench

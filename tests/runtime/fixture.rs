@@ -1,5 +1,4 @@
 //! What the runtime tests share: the binary, and files.
-#![allow(dead_code, clippy::disallowed_methods, clippy::disallowed_types, reason = "a test runs the binary and reads files")]
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

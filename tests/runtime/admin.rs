@@ -1,0 +1,151 @@
+//! The listener: probes answer what they are asked, and nothing can be changed.
+
+use sluicegate::runtime::admin::{self, Admin, Health, Phase};
+use sluicegate::runtime::telemetry::Metrics;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+struct Server {
+    health: Arc<Health>,
+    metrics: Arc<Metrics>,
+    address: SocketAddr,
+    _runtime: tokio::runtime::Runtime,
+}
+
+fn server() -> Server {
+    let health = Arc::new(Health::new(1, Duration::from_secs(300)));
+    let metrics = Arc::new(Metrics::new().expect("metrics"));
+    let facts = vec![("group", "<b>".to_owned())];
+    let admin = Arc::new(Admin { health: Arc::clone(&health), metrics: Arc::clone(&metrics), facts });
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("tokio");
+    let (listener, address) = runtime.block_on(admin::bind("127.0.0.1:0")).expect("loopback");
+    runtime.spawn(admin::serve(listener, admin, std::future::pending()));
+    Server { health, metrics, address, _runtime: runtime }
+}
+
+impl Server {
+    /// Status and body.
+    fn ask(&self, method: &str, path: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(self.address).expect("connects");
+        write!(stream, "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("writes");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("reads");
+        let status = answer.split(' ').nth(1).and_then(|s| s.parse().ok()).expect("a status");
+        (status, answer.split_once("\r\n\r\n").expect("a body").1.to_owned())
+    }
+    fn get(&self, path: &str) -> (u16, String) {
+        self.ask("GET", path)
+    }
+    /// One worker that joined and reads one partition.
+    fn live(&self) {
+        self.health.polled(0, true);
+        self.health.joined(0, true);
+        self.health.phase("agent.events", 3, Some(Phase::Live));
+    }
+}
+
+#[test]
+fn a_fresh_process_lives_and_is_not_ready() {
+    let s = server();
+    assert_eq!(s.get("/livez").0, 200);
+    assert_eq!(s.get("/startupz").0, 503);
+    let (status, body) = s.get("/readyz");
+    assert_eq!(status, 503);
+    assert!(body.contains("not in the consumer group"), "{body}");
+}
+
+#[test]
+fn restored_and_joined_is_ready() {
+    let s = server();
+    s.live();
+    s.health.phase("agent.events", 4, Some(Phase::Restoring));
+    assert_eq!((s.get("/startupz").0, s.get("/readyz").0), (503, 503));
+    s.health.phase("agent.events", 4, Some(Phase::Live));
+    assert_eq!((s.get("/startupz").0, s.get("/readyz").0), (200, 200));
+    // A later restore makes it not ready, and not unstarted.
+    s.health.phase("agent.events", 5, Some(Phase::Restoring));
+    assert_eq!((s.get("/startupz").0, s.get("/readyz").0, s.get("/livez").0), (200, 503, 200));
+}
+
+#[test]
+fn a_paused_partition_names_the_command_that_repairs_it() {
+    let s = server();
+    s.live();
+    s.health.phase("agent.events", 7, Some(Phase::Parked));
+    let (status, body) = s.get("/readyz");
+    assert_eq!(status, 503);
+    assert!(body.contains("agent.events/7") && body.contains("sluicegate topics apply"), "{body}");
+    let (_, verbose) = s.get("/readyz?verbose");
+    let verbose: serde_json::Value = serde_json::from_str(&verbose).expect("JSON");
+    assert_eq!(verbose["partitions"][1]["phase"], "paused");
+    assert_eq!(verbose["ok"], false);
+}
+
+#[test]
+fn a_broker_that_is_away_fails_readiness_only() {
+    let s = server();
+    s.live();
+    s.health.polled(0, false);
+    assert_eq!((s.get("/readyz").0, s.get("/livez").0), (503, 200));
+}
+
+#[test]
+fn a_dead_client_fails_all() {
+    let s = server();
+    s.live();
+    s.health.fatal("fenced by another instance");
+    let (status, body) = s.get("/livez");
+    assert_eq!(status, 503);
+    assert!(body.contains("fenced by another instance"), "{body}");
+    assert_eq!(s.get("/readyz").0, 503);
+}
+
+#[test]
+fn draining_is_not_ready() {
+    let s = server();
+    s.live();
+    s.health.drain();
+    assert_eq!((s.get("/readyz").0, s.get("/livez").0), (503, 200));
+}
+
+#[test]
+fn metrics_carry_health_and_lag() {
+    let s = server();
+    s.live();
+    s.health.phase("agent.events", 4, Some(Phase::Restoring));
+    s.metrics.records_consumed.inc(["agent.events"]);
+    let (status, body) = s.get("/metrics");
+    assert_eq!(status, 200);
+    for line in [
+        r#"sluicegate_health{check="restore"} 0"#,
+        r#"sluicegate_health{check="poll"} 1"#,
+        r#"sluicegate_partitions_paused{reason="restore"} 1"#,
+        r#"sluicegate_records_consumed_total{topic="agent.events"} 1"#,
+    ] {
+        assert!(body.contains(line), "{line}\n{body}");
+    }
+}
+
+#[test]
+fn the_page_escapes_and_loads_nothing() {
+    let s = server();
+    s.live();
+    let (status, body) = s.get("/");
+    assert_eq!(status, 200);
+    assert!(body.contains("&lt;b&gt;") && !body.contains("<b>"), "{body}");
+    assert!(!body.contains("src=") && !body.contains("http://") && !body.contains("<script"), "{body}");
+}
+
+#[test]
+fn only_get_and_only_these_pages() {
+    let s = server();
+    assert_eq!(s.get("/version").0, 200);
+    let (status, body) = s.get("/nowhere");
+    assert_eq!(status, 404);
+    assert!(body.contains("\"status\":404"), "{body}");
+    for method in ["POST", "PUT", "DELETE"] {
+        assert_eq!(s.ask(method, "/metrics").0, 405, "{method}");
+    }
+}

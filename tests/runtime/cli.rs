@@ -1,0 +1,240 @@
+//! The command line, run as a user runs it: exit codes, output, pipes.
+
+use crate::fixture::{root, run, sample, sluicegate, text};
+use serde_json::Value;
+use std::process::Stdio;
+
+/// One verdict as `call checkpoint decision rules`.
+fn verdicts(stdout: &[u8]) -> Vec<String> {
+    text(stdout)
+        .lines()
+        .map(|l| serde_json::from_str::<Value>(l).expect("one object a line"))
+        .filter(|e| e["to"] == "verdicts")
+        .map(|e| {
+            let v = &e["value"];
+            let rules: Vec<&str> =
+                v["findings"].as_array().into_iter().flatten().filter_map(|f| f["rule"].as_str()).collect();
+            let of = |v: &Value| v.as_str().unwrap_or("-").to_owned();
+            format!(
+                "{} {} {} {}",
+                of(&v["subject"]["call_id"]),
+                of(&v["checkpoint"]),
+                of(&v["decision"]),
+                rules.join(",")
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn check_judges_the_sample_and_exits_by_its_findings() {
+    let output = run(&["check", "--format", "json", "-"], sample().as_bytes());
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let found = verdicts(&output.stdout);
+    for expected in [
+        "toolu_01Lyon tool_call allow ",
+        "toolu_01OsloW tool_call allow ",
+        "toolu_01OsloT tool_call allow ",
+        "toolu_01Tick tool_call allow ",
+        "toolu_01Mail tool_call block cut_call",
+        "toolu_01Chat tool_call block invalid_json",
+        "call_01Q tool_call allow ",
+        "call_01L tool_call allow ",
+        "call_01N tool_call allow ",
+        "call_01C tool_call block cut_call",
+        "call_01S tool_call block schema_mismatch",
+        "call_01U tool_call block unknown_tool",
+        "call_01E tool_start block started_before_final",
+    ] {
+        assert_eq!(found.iter().filter(|v| *v == expected).count(), 1, "{expected}\n{found:#?}");
+    }
+}
+
+#[test]
+fn fail_on_decides_the_exit_code() {
+    for (limit, code) in [("block", 1), ("redact", 1), ("never", 0)] {
+        let output = run(&["check", "--fail-on", limit, "-"], sample().as_bytes());
+        assert_eq!(output.status.code(), Some(code), "{limit}");
+    }
+    let clean: String = sample().lines().take(17).map(|l| format!("{l}\n")).collect();
+    assert_eq!(run(&["check", "-"], clean.as_bytes()).status.code(), Some(0));
+}
+
+#[test]
+fn json_lines_have_the_contracts_shape() {
+    let output = run(&["check", "--format", "json", "--topic", "agent.events", "-"], sample().as_bytes());
+    for line in text(&output.stdout).lines() {
+        let e: Value = serde_json::from_str(line).expect("JSON");
+        let members: Vec<&String> = e.as_object().expect("an object").keys().collect();
+        assert_eq!(members, ["headers", "key", "to", "value"]);
+        match e["to"].as_str() {
+            Some("verdicts") => {
+                assert_eq!(e["value"]["source"]["topic"], "agent.events");
+                let id = e["value"]["verdict_id"].as_str().expect("an id");
+                assert!(id.starts_with("local/agent.events/0/"), "{id}");
+            }
+            Some("redacted" | "deadletters") => assert!(e["value"].is_string() || e["value"]["base64"].is_string()),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn bytes_that_are_no_text_become_a_dead_letter_in_base64() {
+    let output = run(&["check", "--format", "json", "-"], b"\xff\xfe{\n");
+    let line: Value = serde_json::from_str(&text(&output.stdout)).expect("one line");
+    assert_eq!(line["to"], "deadletters");
+    assert_eq!(line["value"]["base64"], "//57");
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn files_have_their_own_state_and_partition() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("events.jsonl");
+    std::fs::write(&file, sample()).expect("written");
+    let name = file.to_str().expect("a name");
+    let output = run(&["check", "--format", "json", name, name], b"");
+    let lines: Vec<Value> = text(&output.stdout).lines().map(|l| serde_json::from_str(l).expect("JSON")).collect();
+    let of = |n: i64| lines.iter().filter(|e| e["value"]["source"]["partition"] == n).count();
+    assert!(of(0) > 20);
+    assert_eq!(of(0), of(1));
+}
+
+#[test]
+fn raw_streams_are_read_with_a_provider() {
+    let stream = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_1\",\"type\":\"message\",\"role\":\"assistant\",\"content\":[],\"stop_reason\":null}}\n\n\
+        event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"tool_use\",\"id\":\"toolu_raw\",\"name\":\"f\",\"input\":{}}}\n\n\
+        event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"{}\"}}\n\n\
+        event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n";
+    let end = "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"tool_use\"},\"usage\":{}}\n\n\
+        event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
+    let arguments = ["check", "--format", "json", "--provider", "anthropic.messages", "-"];
+    let whole = run(&arguments, format!("{stream}{end}").as_bytes());
+    let found = verdicts(&whole.stdout);
+    assert!(found.iter().any(|v| v.starts_with("toolu_raw tool_call allow")), "{found:?} {}", text(&whole.stderr));
+    // The file ends, so the stream does: an unfinished call is cut.
+    let cut = verdicts(&run(&arguments, stream.as_bytes()).stdout);
+    assert!(cut.iter().any(|v| v.starts_with("toolu_raw tool_call block cut_call")), "{cut:?}");
+}
+
+#[test]
+fn idle_calls_expire_only_with_now() {
+    let open: String = sample().lines().take(10).map(|l| format!("{l}\n")).collect();
+    let without = verdicts(&run(&["check", "--format", "json", "-"], open.as_bytes()).stdout);
+    assert!(!without.iter().any(|v| v.contains("tool_call")), "{without:?}");
+    let arguments = ["check", "--format", "json", "--now", "2036-01-01T00:00:00Z", "-"];
+    let with = verdicts(&run(&arguments, open.as_bytes()).stdout);
+    assert!(with.iter().any(|v| v == "toolu_01Lyon tool_call block cut_call"), "{with:?}");
+}
+
+#[test]
+fn a_closed_pipe_ends_quietly() {
+    let events = sample().repeat(200);
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("events.jsonl");
+    std::fs::write(&file, events).expect("written");
+    let mut child = sluicegate(&["check", "--format", "json", file.to_str().expect("a name")])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("ends");
+    assert_eq!(text(&output.stderr), "");
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn usage_errors_exit_with_2_and_say_what_to_do() {
+    for (arguments, said) in [
+        (vec!["check"], "FILE"),
+        (vec!["check", "/nowhere/events.jsonl"], "/nowhere/events.jsonl"),
+        (vec!["check", "--provider", "acme", "-"], "anthropic.messages"),
+        (vec!["check", "--now", "soon", "-"], "2026-01-01T00:00:00Z"),
+        (vec!["policies", "SG99"], "SG01"),
+        (vec!["validate", "--config", "/nowhere.yaml"], "no such file"),
+        (vec!["frobnicate"], "frobnicate"),
+    ] {
+        let output = run(&arguments, b"");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&output.stderr).contains(said), "{arguments:?}: {}", text(&output.stderr));
+        assert_eq!(text(&output.stdout), "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn validate_takes_the_minimal_configuration() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let key = directory.path().join("key");
+    std::fs::write(&key, [7; 32]).expect("written");
+    let file = root("tests/runtime/minimal.yaml");
+    let arguments = ["validate", "--config", file.to_str().expect("a name")];
+    let output = sluicegate(&arguments).env("SLUICEGATE__ENGINE__FINGERPRINT_KEY_FILE", &key).output().expect("runs");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).starts_with("ok: group sluicegate, 1 input topics, profile standard"));
+
+    std::fs::write(&key, "too short").expect("written");
+    let output = sluicegate(&arguments).env("SLUICEGATE__ENGINE__FINGERPRINT_KEY_FILE", &key).output().expect("runs");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("64 hexadecimal digits"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn policies_lists_all_and_shows_one() {
+    let list = text(&run(&["policies"], b"").stdout);
+    for code in ["SG01", "SG04", "SG08"] {
+        assert!(list.contains(code), "{list}");
+        let page = run(&["policies", code], b"");
+        assert!(page.status.success());
+        assert!(text(&page.stdout).contains("severity"), "{}", text(&page.stdout));
+    }
+}
+
+#[test]
+fn colour_only_when_asked_or_on_a_terminal() {
+    let plain = run(&["policies"], b"");
+    assert!(!plain.stdout.contains(&0x1b));
+    let coloured = run(&["--color", "always", "policies"], b"");
+    assert!(coloured.stdout.contains(&0x1b));
+}
+
+#[test]
+fn run_without_a_broker_ends_with_4_and_names_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let key = directory.path().join("key");
+    std::fs::write(&key, [7; 32]).expect("written");
+    let output = sluicegate(&["run"])
+        .env("SLUICEGATE__ENGINE__FINGERPRINT_KEY_FILE", &key)
+        .env("SLUICEGATE__KAFKA__BOOTSTRAP_SERVERS", "127.0.0.1:1")
+        .env("SLUICEGATE__KAFKA__INPUTS", "agent.events")
+        .env("SLUICEGATE__KAFKA__STARTUP_TIMEOUT", "1s")
+        .env("SLUICEGATE__HTTP__LISTEN", "127.0.0.1:0")
+        .output()
+        .expect("runs");
+    assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("127.0.0.1:1"), "{}", text(&output.stderr));
+}
+
+/// The main job, as a user starts it.
+#[test]
+fn demo_once_shows_every_kind() {
+    let output = run(&["demo", "--once", "--listen", "127.0.0.1:0"], b"");
+    let shown = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{shown}\n{}", text(&output.stderr));
+    for expected in [
+        "proves nothing about exactly-once",
+        "SG08 cut_call (max_tokens)",
+        "SG04 invalid_json",
+        "SG04 schema_mismatch",
+        "SG04 unknown_tool",
+        "SG08 started_before_final",
+        "SG01 oversize_result",
+        "dead letter",
+        "records judged",
+        "/metrics",
+    ] {
+        assert!(shown.contains(expected), "{expected} is missing in\n{shown}");
+    }
+    assert!(!output.stdout.contains(&0x1b), "colour without a terminal");
+}
