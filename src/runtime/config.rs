@@ -395,7 +395,7 @@ impl Config {
                 format!("{:?}: must be address:port, such as 0.0.0.0:9464, or empty", self.http.listen),
             ));
         }
-        if tracing_subscriber::EnvFilter::try_new(&self.log.level).is_err() {
+        if !is_level(&self.log.level) {
             p.push(problem(
                 "log.level",
                 format!(
@@ -726,6 +726,13 @@ fn host_name() -> String {
     let name: String =
         text.trim().chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' }).collect();
     if name.is_empty() { "0".into() } else { name }
+}
+
+/// Directives that the logger takes. It would read a mistyped level as a module's name, and log nothing.
+fn is_level(text: &str) -> bool {
+    const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+    text.split(',').all(|d| d.contains(['=', '[']) || LEVELS.contains(&d.trim().to_ascii_lowercase().as_str()))
+        && tracing_subscriber::EnvFilter::try_new(text).is_ok()
 }
 
 /// The reason why a librdkafka property is not for the operator.
