@@ -479,3 +479,34 @@ fn a_verdict_stays_within_its_limit_and_counts_what_it_leaves_out() {
     let listed = call["findings"].as_array().map_or(0, Vec::len) as u64;
     assert!(call["findings_omitted"].as_u64().is_some_and(|n| n > 0 && listed > 0), "{call}");
 }
+
+#[test]
+fn a_conversation_that_must_go_leaves_verdicts_for_its_open_calls() {
+    let mut small = settings(Profile::Standard);
+    small.limits.partition_bytes = 20_000;
+    let engine = Engine::new(small).unwrap_or_else(|p| panic!("{p:?}"));
+    let mut partition = Partition::new(&engine);
+    let mut found = Vec::new();
+    for n in 0..40 {
+        for event in &anthropic_stream(&[&"x".repeat(2000)], "tool_use")[..3] {
+            let key = format!("c-{n}");
+            let text = event.to_string();
+            let all = partition.feed_record(
+                Some(key.as_bytes()),
+                &headers(CHUNK, "anthropic.messages"),
+                Some(text.as_bytes()),
+            );
+            found.extend(all.iter().map(|e| (e.key.clone(), body(e))));
+        }
+    }
+    assert!(partition.state.stats().bytes < 40_000);
+    let conversations = partition.state.stats().conversations as usize;
+    assert_eq!(found.len() + conversations, 40, "each is still there or has its verdict");
+    let (key, verdict) = &found[0];
+    assert_eq!(key.as_deref(), Some(&b"c-0"[..]), "the key is that of the conversation that goes");
+    assert_eq!(verdict["verdict_id"], "local/check/0/1/tool_call/expired-0");
+    assert_eq!(
+        (&verdict["conversation"], &verdict["findings"][0]["evidence"]["label"]),
+        (&json!("c-0"), &json!("limit"))
+    );
+}

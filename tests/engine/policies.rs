@@ -11,11 +11,8 @@ use sluicegate::engine::policy::{
     RequestSubject, ResultSubject, SchemaCache, StartSubject, Subject, View,
 };
 use sluicegate::engine::provider::Provider;
-use sluicegate::engine::state::conversation::TextSource;
 use sluicegate::engine::state::{Call, CallStatus, Conversation, Exchange, Opened, ResponseState, Tool, Toolset};
 use sluicegate::engine::verdict::{Checkpoint, Decision};
-
-// --- a small world
 
 fn settings(profile: Profile) -> PolicySettings {
     PolicySettings { profile, ..PolicySettings::default() }
@@ -38,8 +35,6 @@ fn a_call(name: &str) -> Call {
         id: b"call_1".to_vec(),
         name: name.into(),
         status: CallStatus::Final,
-        source: TextSource::Deltas,
-        fragments: 1,
         ..Call::new(1, Slot(0, 0), Opened::default())
     }
 }
@@ -60,15 +55,13 @@ fn a_conversation(tools: Vec<Tool>) -> Conversation {
     let mut conversation = Conversation::default();
     conversation.head.request_seen = true;
     conversation.head.starts_seen = true;
-    conversation.exchanges.insert(
-        1,
-        Exchange {
-            request_seen: true,
-            toolset: Some(1),
-            response: ResponseState::Ended,
-            ..Exchange::new(Provider::OpenAiResponses, Opened::default())
-        },
-    );
+    let exchange = Exchange {
+        request_seen: true,
+        toolset: Some(1),
+        response: ResponseState::Ended,
+        ..Exchange::new(Provider::OpenAiResponses, Opened::default())
+    };
+    conversation.exchanges.insert(1, exchange);
     conversation.toolsets.insert(1, Toolset { digest: [0; 16], omitted: 0 });
     conversation.tools = (10..).zip(tools).collect();
     conversation
@@ -150,8 +143,6 @@ fn arguments(text: &str, schema: &str) -> Vec<String> {
     let conversation = a_conversation(vec![a_tool("t", ToolFamily::Function, Some(schema))]);
     judge_call(&standard(), &conversation, &a_call("t"), None, text).findings
 }
-
-// --- registry
 
 #[test]
 fn every_policy_is_described() {
@@ -255,8 +246,6 @@ fn profiles_modes_and_rules() {
     let rules = [("invalid_json".to_owned(), Decision::Allow)].into();
     assert_eq!(run(&with("SG04", OnePolicy { rules, ..OnePolicy::default() })), [(Decision::Allow, Mode::Enforce)]);
 }
-
-// --- SG04
 
 #[test]
 fn texts_that_are_not_one_value() {
@@ -406,8 +395,6 @@ fn free_text_is_unicode() {
     assert_eq!(said(&report).findings, ["model_code free_text", "lone_surrogate @2"]);
 }
 
-// --- SG08
-
 #[test]
 fn cut_calls_are_answered() {
     let conversation = a_conversation(Vec::new());
@@ -463,8 +450,6 @@ fn starts_that_nobody_could_place() {
         assert_eq!((said.findings, said.not_observed), (Vec::new(), 1 << 8));
     }
 }
-
-// --- SG01 and results
 
 const FIRST_SEEN: i64 = 1_790_000_000_000;
 

@@ -5,6 +5,7 @@ mod exactly_once;
 mod hostile;
 mod instance;
 mod outages;
+mod recorded;
 mod refusals;
 mod support;
 mod throughput;

@@ -130,8 +130,15 @@ pub(super) fn record(
         response_id,
         provider,
     };
-    let mut run = Run::new(engine, bump, origin, out, At { offset: input.offset, time });
     let key = engine.keyed.conversation(name);
+    let source = TickSource { topic: input.topic, partition: input.partition, now: time };
+    while let Some(victim) = state.to_evict(key, &StateLimits::from(&settings.limits)) {
+        let cut = |session: &mut Session<'_>, ready: &mut Vec<Ready>| session.cut_all(CutReason::Limit, ready);
+        settle_due(engine, bump, state, victim, source, out, &cut);
+        state.remove(victim);
+        out.observations.push(Observation::Evicted { reason: "size" });
+    }
+    let mut run = Run::new(engine, bump, origin, out, At { offset: input.offset, time });
     let head = || Head {
         name: name.to_vec(),
         record_key: input.key.map(<[u8]>::to_vec),
@@ -142,9 +149,6 @@ pub(super) fn record(
     };
     let limits = run.limits;
     let mut session = state.open(key, run.at, &limits, &head);
-    for _ in 0..session.evicted() {
-        run.out.observations.push(Observation::Evicted { reason: "size" });
-    }
     let part = match envelope.kind {
         EventType::ModelRequest => Some(ExchangePart::Request),
         EventType::ModelResponse => Some(ExchangePart::ResponseStart),
@@ -189,22 +193,37 @@ pub(super) fn tick(
     let limits = StateLimits::from(&engine.settings.limits);
     let due: Vec<ConvKey> = state.due(source.now, budget, &limits);
     let more = due.len() as u64 >= u64::from(budget);
+    let idle_since = source.now.saturating_sub(limits.call_ttl_ms as i64);
+    let cut = |session: &mut Session<'_>, ready: &mut Vec<Ready>| session.cut_idle(idle_since, ready);
     for key in due {
-        let Some(mut session) = state.open_due(key, &limits) else { continue };
-        let head = session.conversation().head.clone();
-        let mut ready = Vec::new();
-        session.cut_idle(source.now.saturating_sub(limits.call_ttl_ms as i64), &mut ready);
-        for Ready::Call(n) in ready {
-            expire(engine, bump, &mut session, &head, source, n, out);
-        }
-        let idle_out = head.clock.saturating_add(limits.conversation_ttl_ms as i64) <= source.now;
-        drop(session);
+        let clock = settle_due(engine, bump, state, key, source, out, &cut);
+        let idle_out = clock.is_some_and(|c| c.saturating_add(limits.conversation_ttl_ms as i64) <= source.now);
         if idle_out {
             state.remove(key);
             out.observations.push(Observation::Evicted { reason: "ttl" });
         }
     }
     if more { Remaining::Some } else { Remaining::None }
+}
+
+/// Cuts open calls of a conversation that no record speaks for, each with its verdict. Gives its clock.
+fn settle_due(
+    engine: &Engine,
+    bump: &Bump,
+    state: &mut PartitionState,
+    key: ConvKey,
+    source: TickSource<'_>,
+    out: &mut Out,
+    cut: &dyn Fn(&mut Session<'_>, &mut Vec<Ready>),
+) -> Option<Millis> {
+    let mut session = state.open_due(key, &StateLimits::from(&engine.settings.limits))?;
+    let head = session.conversation().head.clone();
+    let mut ready = Vec::new();
+    cut(&mut session, &mut ready);
+    for Ready::Call(n) in ready {
+        expire(engine, bump, &mut session, &head, source, n, out);
+    }
+    Some(head.clock)
 }
 
 /// The verdict of an expiry takes its id from the record that opened the call, so a repeat is the same verdict.

@@ -3,7 +3,8 @@
 //! A schema comes from a tool server or from a request, so it is hostile until shown otherwise. Before the
 //! library sees it, [`survey`] bounds what validating can cost; the library gets a retriever that refuses
 //! everything (no file, no network), and the linear-time regex engine. Only a pattern which that engine cannot
-//! express (look-around, which zod writes) goes to the backtracking one, with a small step limit.
+//! express (look-around, which zod writes) goes to the backtracking one, with a small step limit and for short
+//! instances only.
 //!
 //! Dialect by `$schema`, 2020-12 if there is none. `format` asserts only if asked.
 //!
@@ -27,6 +28,9 @@ use survey::survey;
 pub const MAX_SCHEMA_BYTES: usize = 256 << 10;
 /// Schemas that are kept compiled.
 const KEPT: usize = 512;
+/// Longer instances are not held against a schema that needs the backtracking engine: each of its steps can
+/// cost the length of a string.
+const MAX_BACKTRACKED_BYTES: usize = 8 << 10;
 /// Instances with more values than this get their first violation listed, not all.
 const MAX_LISTED_VALUES: usize = 20_000;
 
@@ -86,6 +90,8 @@ struct Ready {
     validator: Validator,
     /// Violations can be listed at a bounded cost.
     listable: bool,
+    /// A pattern needs the backtracking engine.
+    backtracking: bool,
 }
 
 /// Where an instance violates its schema.
@@ -107,6 +113,14 @@ impl Compiled {
     /// Why the schema cannot be used: a label of a closed set.
     pub fn flaw(&self) -> Option<&'static str> {
         self.outcome.as_ref().err().copied()
+    }
+
+    /// Why the schema cannot be used for an instance of this many bytes.
+    pub fn flaw_for(&self, bytes: usize) -> Option<&'static str> {
+        match &self.outcome {
+            Ok(ready) => (ready.backtracking && bytes > MAX_BACKTRACKED_BYTES).then_some("pattern"),
+            Err(flaw) => Some(flaw),
+        }
     }
 
     /// Whether the instance is valid; a schema that cannot be used holds for everything.
@@ -223,14 +237,12 @@ fn compile(schema: &[u8], formats: bool) -> Result<Ready, &'static str> {
     let listable = survey(&schema)?;
     let options = || jsonschema::options().with_retriever(Refuse).should_validate_formats(formats);
     let linear = PatternOptions::regex().size_limit(256 << 10).dfa_size_limit(1 << 20);
-    let backtracking =
-        PatternOptions::fancy_regex().backtrack_limit(2_000).size_limit(256 << 10).dfa_size_limit(1 << 20);
-    let validator = options()
-        .with_pattern_options(linear)
-        .build(&schema)
-        .or_else(|_| options().with_pattern_options(backtracking).build(&schema))
-        .map_err(|error| flaw(&error))?;
-    Ok(Ready { validator, listable })
+    let backtracking = PatternOptions::fancy_regex().backtrack_limit(256).size_limit(256 << 10).dfa_size_limit(1 << 20);
+    if let Ok(validator) = options().with_pattern_options(linear).build(&schema) {
+        return Ok(Ready { validator, listable, backtracking: false });
+    }
+    let validator = options().with_pattern_options(backtracking).build(&schema).map_err(|error| flaw(&error))?;
+    Ok(Ready { validator, listable, backtracking: true })
 }
 
 fn flaw(error: &ValidationError<'_>) -> &'static str {

@@ -95,11 +95,20 @@ impl Session<'_> {
 
     /// Cuts every open call of the conversation whose last event is no later than `idle_since`.
     pub fn cut_idle(&mut self, idle_since: Millis, ready: &mut Vec<Ready>) {
+        self.cut_open(CutReason::Expired, idle_since, ready);
+    }
+
+    /// Cuts every open call of the conversation: it has to go.
+    pub fn cut_all(&mut self, reason: CutReason, ready: &mut Vec<Ready>) {
+        self.cut_open(reason, Millis::MAX, ready);
+    }
+
+    fn cut_open(&mut self, reason: CutReason, idle_since: Millis, ready: &mut Vec<Ready>) {
         self.end_loan();
         let exchanges: std::collections::BTreeSet<u32> =
             self.stored.index.open.iter().map(|(exchange, _)| *exchange).collect();
         for exchange in exchanges {
-            self.cut_where(exchange, CutReason::Expired, |c| c.touched <= idle_since, ready);
+            self.cut_where(exchange, reason, |c| c.touched <= idle_since, ready);
         }
     }
 

@@ -195,6 +195,14 @@ impl PartitionState {
         session.advance(at);
         session
     }
+    /// The conversation that must go to make room for `keep`, least recently used first. Its open calls deserve
+    /// a verdict before [`remove`](Self::remove); `open` evicts without one.
+    pub fn to_evict(&mut self, keep: ConvKey, limits: &StateLimits) -> Option<ConvKey> {
+        if self.totals.bytes <= limits.partition_bytes {
+            return None;
+        }
+        self.orders.oldest(&self.conversations, keep)
+    }
     /// Conversations whose deadline is at or before `now`, oldest first, at most `budget`: either one with open
     /// calls that are idle for `call_ttl_ms`, or a whole one idle for `conversation_ttl_ms`.
     pub fn due(&self, now: Millis, budget: u32, limits: &StateLimits) -> Vec<ConvKey> {

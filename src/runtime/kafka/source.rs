@@ -4,18 +4,15 @@
 //! are first accepted with an empty list, which completes the rebalance, and added when their state is restored.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ffi::CStr;
-use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rdkafka::bindings as raw;
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, ConsumerGroupMetadata};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::{BorrowedMessage, Message};
+use rdkafka::message::{Headers, Message};
 use rdkafka::statistics::Statistics;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use rdkafka::types::RDKafkaRespErr;
@@ -208,18 +205,18 @@ impl Source for KafkaSource {
                     return Ok(Inbound::Idle);
                 };
                 self.positions.insert(at, message.offset() + 1);
-                let headers = RawHeaders::of(&message);
                 let mut few = [("", None); FEW];
                 let mut many = Vec::new();
-                let headers = if headers.count() <= FEW {
-                    let few = &mut few[..headers.count()];
-                    for (i, slot) in few.iter_mut().enumerate() {
-                        *slot = headers.get(i);
+                let headers = match message.headers() {
+                    None => &[][..],
+                    Some(all) if all.count() <= FEW => {
+                        let readable = few.iter_mut().zip(headers(all)).map(|(slot, header)| *slot = header).count();
+                        &few[..readable]
                     }
-                    &*few
-                } else {
-                    many.extend((0..headers.count()).map(|i| headers.get(i)));
-                    many.as_slice()
+                    Some(all) => {
+                        many.extend(headers(all));
+                        many.as_slice()
+                    }
                 };
                 on_record(Record {
                     at,
@@ -357,46 +354,19 @@ impl Drop for KafkaSource {
     }
 }
 
-/// The headers of a record as the client holds them. The wrapper's own reader unwraps a header's name as UTF-8,
-/// which a hostile producer need not write.
-struct RawHeaders<'a> {
-    headers: *const raw::rd_kafka_headers_t,
-    count: usize,
-    of: PhantomData<&'a BorrowedMessage<'a>>,
-}
-
-#[expect(unsafe_code, reason = "the wrapper's reader panics on a header name that is not UTF-8")]
-impl<'a> RawHeaders<'a> {
-    fn of(message: &'a BorrowedMessage<'_>) -> Self {
-        let mut headers = std::ptr::null_mut();
-        // SAFETY: the record is alive, and owns the headers that the call points to.
-        let count = unsafe {
-            match raw::rd_kafka_message_headers(message.ptr(), &raw mut headers) {
-                RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR => raw::rd_kafka_header_cnt(headers),
-                _ => 0,
-            }
-        };
-        Self { headers, count, of: PhantomData }
-    }
-
-    fn count(&self) -> usize {
-        self.count
-    }
-
-    /// A name that is not UTF-8 reads as the replacement character.
-    fn get(&self, index: usize) -> (&'a str, Option<&'a [u8]>) {
-        let (mut name, mut value, mut size) = (std::ptr::null(), std::ptr::null(), 0);
-        // SAFETY: name and value point into the record, which outlives `'a`; they are read only on success.
-        unsafe {
-            let found = raw::rd_kafka_header_get_all(self.headers, index, &raw mut name, &raw mut value, &raw mut size);
-            if found != RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR {
-                return ("\u{fffd}", None);
-            }
-            let name = CStr::from_ptr(name).to_str().unwrap_or("\u{fffd}");
-            let value = (!value.is_null()).then(|| std::slice::from_raw_parts(value.cast::<u8>(), size));
-            (name, value)
+/// The headers of a record. The wrapper unwraps a name as UTF-8, which a hostile producer need not write: that must
+/// not end the worker. Such a name reads as the replacement character and ends the list, so that one record costs
+/// one panic at most.
+fn headers<H: Headers>(all: &H) -> impl Iterator<Item = (&str, Option<&[u8]>)> {
+    let mut readable = true;
+    (0..all.count()).map_while(move |index| {
+        if !readable {
+            return None;
         }
-    }
+        let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| all.try_get(index)));
+        readable = matches!(found, Ok(Some(_)));
+        Some(found.ok().flatten().map_or(("\u{fffd}", None), |h| (h.key, h.value)))
+    })
 }
 
 pub(crate) fn offset_of(offset: Offset) -> Option<i64> {

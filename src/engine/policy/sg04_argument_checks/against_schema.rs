@@ -21,7 +21,7 @@ impl ArgumentChecks {
             return;
         };
         let compiled = view.schemas.get(schema, self.options.assert_formats);
-        if let Some(label) = compiled.flaw() {
+        if let Some(label) = compiled.flaw_for(args.span().len()) {
             report.find(&BAD_SCHEMA, Place::Whole, Evidence::Label { kind: "schema", label });
             return;
         }
