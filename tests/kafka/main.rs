@@ -1,4 +1,12 @@
 //! Tests against Apache Kafka itself: exactly-once, faults, refusals.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests read files and clocks, and fail by panicking"
+)]
 
 mod embedded;
 mod exactly_once;
