@@ -1,4 +1,5 @@
 //! Tests against Apache Kafka itself: exactly-once, faults, refusals.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test says what is wrong by failing")]
 
 mod embedded;
 mod exactly_once;
