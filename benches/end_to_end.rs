@@ -99,7 +99,9 @@ fn deltas(records: usize) -> Vec<Record> {
 fn results(records: usize, size: usize) -> Vec<Record> {
     let text = "a line of text as a tool prints it, of the usual length\\n".repeat(size / 57 + 1);
     let result = |n: usize| format!(r#"{{"call_id":"toolu_{n}","tool":"search","outcome":"ok","content":"{text}"}}"#);
-    (0..records).map(|n| Record(format!("c-{}", n % 4000), "io.sluicegate.tool.result.v1", result(n).into_bytes())).collect()
+    (0..records)
+        .map(|n| Record(format!("c-{}", n % 4000), "io.sluicegate.tool.result.v1", result(n).into_bytes()))
+        .collect()
 }
 
 fn world(bootstrap: &str) -> Settings {
@@ -129,10 +131,11 @@ fn produce(settings: &Settings, records: &[Record]) {
             ("ce_type", kind),
             ("ce_provider", "anthropic.messages"),
         ];
-        let headers = headers.iter().fold(OwnedHeaders::new(), |all, (key, value)| {
-            all.insert(Header { key, value: Some(*value) })
-        });
-        let partition = conversation.bytes().fold(0_u32, |h, b| h.wrapping_mul(31).wrapping_add(b.into())) % PARTITIONS as u32;
+        let headers = headers
+            .iter()
+            .fold(OwnedHeaders::new(), |all, (key, value)| all.insert(Header { key, value: Some(*value) }));
+        let partition =
+            conversation.bytes().fold(0_u32, |h, b| h.wrapping_mul(31).wrapping_add(b.into())) % PARTITIONS as u32;
         let mut record = BaseRecord::to(&settings.inputs[0])
             .partition(partition as i32)
             .key(conversation.as_bytes())
@@ -209,7 +212,11 @@ fn measure<J: Judge>(name: &str, bootstrap: &str, judge: J, records: &[Record]) 
 fn engine() -> Engine {
     let settings = EngineSettings {
         limits: Limits::default(),
-        policy: PolicySettings { profile: Profile::Standard, bundle: "default".to_owned(), ..PolicySettings::default() },
+        policy: PolicySettings {
+            profile: Profile::Standard,
+            bundle: "default".to_owned(),
+            ..PolicySettings::default()
+        },
         redacted: Redacted::default(),
         dead_letter_payload: Payload::Full,
         fingerprint_key: [0; 32],
