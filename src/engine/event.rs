@@ -11,6 +11,52 @@
 
 use super::json::Value;
 
+/// The provider formats of the contract.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+pub enum Provider {
+    OpenAiResponses,
+    OpenAiChat,
+    AnthropicMessages,
+    XaiResponses,
+    XaiChat,
+    GeminiGenerateContent,
+    GeminiLive,
+    Mcp,
+}
+
+impl Provider {
+    pub const ALL: [Provider; 8] = [
+        Provider::OpenAiResponses,
+        Provider::OpenAiChat,
+        Provider::AnthropicMessages,
+        Provider::XaiResponses,
+        Provider::XaiChat,
+        Provider::GeminiGenerateContent,
+        Provider::GeminiLive,
+        Provider::Mcp,
+    ];
+    /// The attribute's value.
+    pub fn name(self) -> &'static str {
+        match self {
+            Provider::OpenAiResponses => "openai.responses",
+            Provider::OpenAiChat => "openai.chat",
+            Provider::AnthropicMessages => "anthropic.messages",
+            Provider::XaiResponses => "xai.responses",
+            Provider::XaiChat => "xai.chat",
+            Provider::GeminiGenerateContent => "gemini.generate_content",
+            Provider::GeminiLive => "gemini.live",
+            Provider::Mcp => "mcp",
+        }
+    }
+    pub fn from_name(name: &str) -> Option<Provider> {
+        Self::ALL.into_iter().find(|p| p.name() == name)
+    }
+    /// Whether this build reads its shapes; others pass, counted.
+    pub fn supported(self) -> bool {
+        matches!(self, Provider::OpenAiResponses | Provider::AnthropicMessages)
+    }
+}
+
 /// A call's position within its response: Responses `(output_index, 0)`, Chat `(tool_calls index, choice)`,
 /// Anthropic `(content block index, 0)`, Gemini order of arrival, MCP `(0, 0)` of an exchange of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]

@@ -4,7 +4,9 @@
 //! [`state`] absorbs them and says what became judgeable, [`policy`] looks and reports, [`verdict`] decides,
 //! [`redact`] turns edits into bytes. [`Engine::step`] is all of that.
 
+pub mod decision;
 pub mod digest;
+pub mod envelope;
 pub mod event;
 pub mod json;
 mod judge;

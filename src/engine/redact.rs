@@ -8,8 +8,8 @@ use super::digest::push_json_string;
 use super::event::{ResultItem, ResultShape};
 use super::json::{Documents, Kind, Segment, Value};
 use super::layer::{Edit, NotExact, Span, splice};
-use super::verdict::Decision;
-use super::wire::{Envelope, Mode};
+use super::decision::Decision;
+use super::envelope::{Envelope, Mode};
 use super::{Emission, Input, To};
 
 /// Fields that a provider signs or that only it can read (`provider-formats` §10): never edited.

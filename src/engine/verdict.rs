@@ -1,59 +1,12 @@
 //! Decide: findings fold to a decision and an action, and become a verdict without text from outside.
 
-use serde::{Deserialize, Serialize};
-
-/// What is asked for, and what was done. Ordered: the stronger wins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Decision {
-    Allow,
-    Redact,
-    Block,
-}
-
-impl Decision {
-    pub fn name(self) -> &'static str {
-        match self {
-            Decision::Allow => "allow",
-            Decision::Redact => "redact",
-            Decision::Block => "block",
-        }
-    }
-}
-
-/// Where in an agent's loop the verdict stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Checkpoint {
-    ToolCall,
-    ToolStart,
-    ToolResult,
-    ModelRequest,
-    ServerResult,
-    ToolDefinitions,
-    Render,
-}
-
-impl Checkpoint {
-    pub fn name(self) -> &'static str {
-        match self {
-            Checkpoint::ToolCall => "tool_call",
-            Checkpoint::ToolStart => "tool_start",
-            Checkpoint::ToolResult => "tool_result",
-            Checkpoint::ModelRequest => "model_request",
-            Checkpoint::ServerResult => "server_result",
-            Checkpoint::ToolDefinitions => "tool_definitions",
-            Checkpoint::Render => "render",
-        }
-    }
-}
-
+pub use super::decision::{Checkpoint, Decision};
 use super::digest::Keyed;
 use super::json::{Documents, Segment, Value};
 use super::layer::{Layer, Step};
 use super::policy::{Evidence, Finding, Meta, Mode, Place, Rule, Severity};
 use super::provider::fields;
-use serde::Serializer;
+use serde::{Serialize, Serializer};
 use std::collections::BTreeSet;
 
 /// Findings of the engine itself: limits, gaps, what it could not read or could not do.

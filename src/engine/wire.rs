@@ -13,48 +13,21 @@
 //! Left out: batches (`application/cloudevents-batch+json`) and Avro, which no producer of ours writes.
 
 mod attributes;
-mod content;
 
-pub use content::event_stream;
+pub use super::envelope::{Envelope, EventType, Mode};
 
+use super::envelope::content::{json_type, media_type, readable, starts_with};
 use super::json::{self, JsonErrorKind, JsonLimits, Kind, Value};
 use super::layer::{Layer, LayerError, Step};
-use super::provider::{self, Provider};
+use super::provider;
 use super::{Input, Limits};
-use attributes::{Attributes, attribute, once, starts_with, text};
+use attributes::{Attributes, attribute, once, text};
 use bumpalo::Bump;
-use content::{json_type, media_type, readable};
 
 /// What a structured envelope adds to the depth of its data.
 const ENVELOPE_DEPTH: u32 = 2;
 /// What a structured envelope may add to the nodes of its data.
 const ENVELOPE_NODES: u32 = 256;
-
-/// How the record carries its event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// Attributes in `ce_*` headers, the value is the data.
-    Binary,
-    /// `content-type: application/cloudevents+json`, or (in `check`) a value that is such an event.
-    Structured,
-    /// Neither: provider and kind are told from the shape.
-    Bare,
-}
-
-/// The known values of `type`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum EventType {
-    ModelRequest,
-    ModelResponse,
-    ModelChunk,
-    ModelClosed,
-    ToolStarted,
-    ToolResult,
-    Render,
-    McpMessage,
-    /// Passes, counted.
-    Unknown,
-}
 
 /// A record that cannot be read at all: the reason label of the dead letter and of the metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -82,41 +55,6 @@ pub enum Reject {
     EnginePanic,
 }
 
-/// A decoded envelope. Attribute texts borrow from the record or the arena.
-#[derive(Debug, Clone, Copy)]
-pub struct Envelope<'r> {
-    pub mode: Mode,
-    pub id: &'r str,
-    pub source: &'r str,
-    pub kind: EventType,
-    /// `type` as it stands; empty in bare mode.
-    pub type_name: &'r str,
-    /// `None` where the attribute is absent and the shape must tell; resolved before `translate`.
-    pub provider: Option<Provider>,
-    pub conversation: Option<&'r str>,
-    pub fleet: Option<&'r str>,
-    pub agent: Option<&'r str>,
-    pub response_id: Option<&'r str>,
-    pub sequence: Option<u64>,
-    pub time: Option<&'r str>,
-    pub traceparent: Option<&'r str>,
-    pub tracestate: Option<&'r str>,
-    pub mcp_server: Option<&'r str>,
-    pub direction: Option<&'r str>,
-    pub call_id: Option<&'r str>,
-    pub tool: Option<&'r str>,
-    pub display: Option<&'r str>,
-    pub history_from: Option<u64>,
-    pub http_status: Option<u16>,
-    pub content_type: Option<&'r str>,
-    /// The record's own layer (the structured envelope when structured).
-    pub record: &'r Layer<'r>,
-    /// The parsed structured envelope, whose members a redacted copy splices.
-    pub structured: Option<Value<'r>>,
-    /// The event's data, `None` where there is none.
-    pub data: Option<&'r Layer<'r>>,
-}
-
 /// What decoding gives: an event, or why not. `Oversize` is judged by its envelope alone.
 #[derive(Debug)]
 pub enum Decoded<'r> {
@@ -133,34 +71,6 @@ pub struct DecodeOptions<'a> {
     /// The input is a line of a file (`check`): a value that looks like a structured event is one without a
     /// content type.
     pub lines: bool,
-}
-
-impl EventType {
-    const NAMES: [(EventType, &'static str); 8] = [
-        (EventType::ModelRequest, "io.sluicegate.model.request.v1"),
-        (EventType::ModelResponse, "io.sluicegate.model.response.v1"),
-        (EventType::ModelChunk, "io.sluicegate.model.chunk.v1"),
-        (EventType::ModelClosed, "io.sluicegate.model.closed.v1"),
-        (EventType::ToolStarted, "io.sluicegate.tool.started.v1"),
-        (EventType::ToolResult, "io.sluicegate.tool.result.v1"),
-        (EventType::Render, "io.sluicegate.render.v1"),
-        (EventType::McpMessage, "io.sluicegate.mcp.message.v1"),
-    ];
-    /// The value of `type`; empty for an unknown one.
-    pub fn name(self) -> &'static str {
-        Self::NAMES.into_iter().find(|(kind, _)| *kind == self).map_or("", |(_, name)| name)
-    }
-    pub fn from_name(name: &str) -> EventType {
-        Self::NAMES.into_iter().find(|(_, known)| *known == name).map_or(EventType::Unknown, |(kind, _)| kind)
-    }
-    /// Whether a record of this type says nothing without a value.
-    fn needs_data(self) -> bool {
-        !matches!(self, EventType::ModelClosed | EventType::Unknown)
-    }
-    /// Whether a record of this type speaks in a provider's format.
-    fn has_provider(self) -> bool {
-        matches!(self, EventType::ModelRequest | EventType::ModelResponse | EventType::ModelChunk)
-    }
 }
 
 impl Reject {

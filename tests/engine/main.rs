@@ -20,5 +20,6 @@ mod recorded;
 mod schema;
 mod state;
 mod support;
+mod tidy;
 mod truncate;
 mod wire;

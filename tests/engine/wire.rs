@@ -3,7 +3,8 @@
 use bumpalo::Bump;
 use sluicegate::engine::layer::Step;
 use sluicegate::engine::provider::Provider;
-use sluicegate::engine::wire::{DecodeOptions, Decoded, Envelope, EventType, Mode, Reject, decode, event_stream};
+use sluicegate::engine::envelope::event_stream;
+use sluicegate::engine::wire::{DecodeOptions, Decoded, Envelope, EventType, Mode, Reject, decode};
 use sluicegate::engine::{Input, Limits};
 
 type Headers<'a> = [(&'a str, Option<&'a [u8]>)];

@@ -21,9 +21,9 @@ use super::Millis;
 use super::event::{CutReason, Form, ResultItem, Started};
 use super::json::{JsonError, Value};
 use super::layer::{Layer, Span};
-use super::provider::Provider;
+use super::event::Provider;
 use super::state::{Call, Conversation, Exchange};
-use super::verdict::{Checkpoint, Decision};
+use super::decision::{Checkpoint, Decision};
 use serde::{Deserialize, Serialize};
 
 /// Whether a policy's findings count.

@@ -10,7 +10,7 @@ use super::{
     sg01_output_bounds::OutputBounds, sg04_argument_checks::ArgumentChecks, sg08_final_arguments::FinalArguments,
 };
 use crate::engine::Problem;
-use crate::engine::verdict::Decision;
+use crate::engine::decision::Decision;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 

@@ -6,7 +6,7 @@
 
 use super::{Evidence, Finding, Meta, Mode, Place, Rule};
 use crate::engine::layer::Edit;
-use crate::engine::verdict::Decision;
+use crate::engine::decision::Decision;
 use bumpalo::Bump;
 
 /// Collects what policies say of one subject.

@@ -43,7 +43,7 @@ use crate::engine::event::{Name, Part, ResultItem, ResultShape};
 use crate::engine::json::{JsonError, JsonErrorKind, JsonLimits, Kind, Value, parse, parse_prefix};
 use crate::engine::layer::{Edit, Step};
 use crate::engine::state::Call;
-use crate::engine::verdict::Decision;
+use crate::engine::decision::Decision;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -40,7 +40,7 @@ use super::{
 };
 use crate::engine::event::{Executor, Form, ToolFamily};
 use crate::engine::json::Value;
-use crate::engine::verdict::Decision;
+use crate::engine::decision::Decision;
 use serde::{Deserialize, Serialize};
 
 const fn block(name: &'static str, message: &'static str) -> Rule {

@@ -33,7 +33,7 @@ use super::{
 };
 use crate::engine::event::{Executor, Failure, ResultShape};
 use crate::engine::state::{Call, CallStatus, ResponseState};
-use crate::engine::verdict::Decision;
+use crate::engine::decision::Decision;
 use serde::{Deserialize, Serialize};
 
 const CUT_CALL: Rule = Rule {

@@ -6,7 +6,7 @@
 
 use super::View;
 use crate::engine::event::ToolFamily;
-use crate::engine::provider::Provider;
+use crate::engine::event::Provider;
 use crate::engine::state::{Call, Exchange, Tool};
 
 /// What is known of a call's tool.

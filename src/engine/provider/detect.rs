@@ -6,7 +6,7 @@
 
 use super::{Provider, for_each_event, type_of};
 use crate::engine::json::{JsonLimits, Kind, Value};
-use crate::engine::wire::{Envelope, EventType};
+use crate::engine::envelope::{Envelope, EventType};
 use bumpalo::Bump;
 
 /// Tells provider and event type of bare data by its shape; host events have no provider. `None`: not known.

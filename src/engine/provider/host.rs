@@ -18,7 +18,7 @@
 use super::{Translated, member, named, opaque};
 use crate::engine::event::{Event, Failure, Name, Part, ResultItem, ResultShape, Started};
 use crate::engine::json::{Kind, Value};
-use crate::engine::wire::EventType;
+use crate::engine::envelope::EventType;
 
 pub(super) fn event<'r>(kind: EventType, body: Value<'r>, out: &mut Translated<'r>) {
     if body.kind() != Kind::Object {

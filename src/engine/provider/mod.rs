@@ -21,58 +21,14 @@ pub mod sse;
 
 pub use detect::{detect, detect_provider};
 
+pub use super::event::Provider;
 use super::event::{CutReason, Event};
 use super::json::{self, JsonError, JsonErrorKind, JsonLimits, Kind, Value};
 use super::layer::Layer;
-use super::wire::{Envelope, EventType, event_stream};
+use super::envelope::content::event_stream;
+use super::envelope::{Envelope, EventType};
 use bumpalo::Bump;
 use std::borrow::Cow;
-
-/// The provider formats of the contract.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
-pub enum Provider {
-    OpenAiResponses,
-    OpenAiChat,
-    AnthropicMessages,
-    XaiResponses,
-    XaiChat,
-    GeminiGenerateContent,
-    GeminiLive,
-    Mcp,
-}
-
-impl Provider {
-    pub const ALL: [Provider; 8] = [
-        Provider::OpenAiResponses,
-        Provider::OpenAiChat,
-        Provider::AnthropicMessages,
-        Provider::XaiResponses,
-        Provider::XaiChat,
-        Provider::GeminiGenerateContent,
-        Provider::GeminiLive,
-        Provider::Mcp,
-    ];
-    /// The attribute's value.
-    pub fn name(self) -> &'static str {
-        match self {
-            Provider::OpenAiResponses => "openai.responses",
-            Provider::OpenAiChat => "openai.chat",
-            Provider::AnthropicMessages => "anthropic.messages",
-            Provider::XaiResponses => "xai.responses",
-            Provider::XaiChat => "xai.chat",
-            Provider::GeminiGenerateContent => "gemini.generate_content",
-            Provider::GeminiLive => "gemini.live",
-            Provider::Mcp => "mcp",
-        }
-    }
-    pub fn from_name(name: &str) -> Option<Provider> {
-        Self::ALL.into_iter().find(|p| p.name() == name)
-    }
-    /// Whether this build reads its shapes; others pass, counted.
-    pub fn supported(self) -> bool {
-        matches!(self, Provider::OpenAiResponses | Provider::AnthropicMessages)
-    }
-}
 
 /// What translating one record gave.
 #[derive(Debug, Default)]

@@ -4,8 +4,8 @@
 
 use crate::engine::Millis;
 use crate::engine::event::{CutReason, Executor, Form, ItemStatus, Slot, Stop, ToolFamily};
-use crate::engine::provider::Provider;
-use crate::engine::verdict::Decision;
+use crate::engine::event::Provider;
+use crate::engine::decision::Decision;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

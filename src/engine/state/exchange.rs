@@ -10,7 +10,7 @@ use super::conversation::{Exchange, Opened, ResponseState};
 use super::journal::Undo;
 use super::session::Session;
 use super::store::clip;
-use crate::engine::provider::Provider;
+use crate::engine::event::Provider;
 
 /// How to find an exchange.
 #[derive(Debug, Clone, Copy)]

@@ -8,7 +8,7 @@ use super::conversation::{Call, Conversation, Exchange, Head, ResultFact};
 use super::journal::{Log, Undo};
 use super::store::{Mark, Stored, Totals, clip, exchange_bytes, head_bytes, id_hash};
 use super::{At, ConvKey, StateLimits};
-use crate::engine::verdict::Decision;
+use crate::engine::decision::Decision;
 
 /// One conversation, open for changes by one record. Reads go through [`Session::conversation`].
 pub struct Session<'s> {

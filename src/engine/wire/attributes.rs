@@ -3,7 +3,7 @@
 use super::{Envelope, EventType, Mode, Reject, blank};
 use crate::engine::json::{Kind, Value};
 use crate::engine::layer::Layer;
-use crate::engine::provider::Provider;
+use crate::engine::event::Provider;
 use bumpalo::Bump;
 use std::borrow::Cow;
 
@@ -148,8 +148,4 @@ pub(super) fn decimal(value: &str) -> Result<u64, Reject> {
         true => value.parse().map_err(|_| Reject::BadAttribute),
         false => Err(Reject::BadAttribute),
     }
-}
-
-pub(super) fn starts_with(text: &str, prefix: &str) -> bool {
-    text.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
 }

@@ -7,7 +7,7 @@ use crate::engine::event::{Name, Part, ResultItem, ResultShape};
 use crate::engine::json::{Kind, Value};
 use crate::engine::layer::{Edit, Span, Step};
 use crate::engine::state::Call;
-use crate::engine::verdict::Decision;
+use crate::engine::decision::Decision;
 
 /// What is put around a content value.
 pub(super) struct Wrapper<'r> {

@@ -1,14 +1,12 @@
 //! Content types: which of them this build reads.
 
-use super::attributes::starts_with;
-
 /// A content type without its parameters.
-pub(super) fn media_type(content_type: &str) -> &str {
+pub(in crate::engine) fn media_type(content_type: &str) -> &str {
     content_type.split(';').next().unwrap_or_default().trim()
 }
 
 /// `application/json`, `…+json`, `text/json`, or none, which means JSON.
-pub(super) fn json_type(content_type: Option<&str>) -> bool {
+pub(in crate::engine) fn json_type(content_type: Option<&str>) -> bool {
     let Some(content_type) = content_type else {
         return true;
     };
@@ -19,7 +17,7 @@ pub(super) fn json_type(content_type: Option<&str>) -> bool {
 }
 
 /// Whether the content type names text that this build reads: JSON or text, in UTF-8.
-pub(super) fn readable(content_type: Option<&str>) -> bool {
+pub(in crate::engine) fn readable(content_type: Option<&str>) -> bool {
     let Some(content_type) = content_type else {
         return true;
     };
@@ -35,4 +33,9 @@ pub(super) fn readable(content_type: Option<&str>) -> bool {
 /// Whether the content type says that the data are server-sent events.
 pub fn event_stream(content_type: Option<&str>) -> bool {
     content_type.is_some_and(|t| media_type(t).eq_ignore_ascii_case("text/event-stream"))
+}
+
+/// Without case, at a character boundary.
+pub(in crate::engine) fn starts_with(text: &str, prefix: &str) -> bool {
+    text.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
 }
