@@ -104,7 +104,7 @@ impl World {
             "kafka:\n  bootstrap_servers: {bootstrap}\n  group: {}\n  inputs: [{}]\n  session_timeout: 6s\n  \
              topics: {{verdicts: {}, redacted: {}, deadletters: {}}}\n\
              engine:\n  fingerprint_key_file: {}\n\
-             worker: {{transaction_timeout: 6s}}\nhttp:\n  listen: 127.0.0.1:0\n",
+             worker: {{transaction_timeout: 6s, drain_timeout: 5s}}\nhttp:\n  listen: 127.0.0.1:0\n",
             unique("group"),
             world.input,
             world.verdicts,
