@@ -264,9 +264,9 @@ impl Show<'_> {
              \x20 outputs   {}\n\
              \x20 page      http://{address}/\n\
              \x20 metrics   http://{address}/metrics\n\
-             \x20 produce   echo '{{\"type\":\"message\",\"role\":\"assistant\",\"id\":\"msg_1\",\"content\":[],\"stop_reason\":\"end_turn\"}}' | \\\n\
+             \x20 produce   echo '{{\"call_id\":\"call_1\",\"tool\":\"mine\",\"outcome\":\"ok\",\"content\":\"hello\"}}' | \\\n\
              \x20             kcat -P -b {} -t {TOPIC} -k my-conversation -H ce_specversion=1.0 -H ce_id=1 -H ce_source=/me \\\n\
-             \x20             -H ce_type=io.sluicegate.model.response.v1 -H ce_provider=anthropic.messages\n\
+             \x20             -H ce_type=io.sluicegate.tool.result.v1 -H ce_provider=anthropic.messages\n\
              \x20 read      kcat -C -b {} -t {}\n",
             bold("Sluicegate"),
             env!("CARGO_PKG_VERSION"),
