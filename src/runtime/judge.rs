@@ -6,9 +6,6 @@
 use crate::engine::state::{PartitionState, StateError};
 pub use crate::engine::{Emission, Engine, Input, Observation, Out, Outcome, Remaining, TickSource, To};
 
-/// Takes one changelog entry; `None` deletes.
-pub type Put<'a> = dyn FnMut(&[u8], Option<&[u8]>) + 'a;
-
 /// A judge keeps one state a partition. A transaction on a state is `begin`, any number of `step` and `tick`,
 /// then `writes` and `accept`, or `rollback`, which leaves the state as it was at `begin`.
 pub trait Judge: Send + Sync + 'static {
@@ -21,7 +18,8 @@ pub trait Judge: Send + Sync + 'static {
     /// Expires what is idle at `source.now`. Clears `out` first.
     fn tick(&self, state: &mut Self::State, source: TickSource<'_>, budget: u32, out: &mut Out) -> Remaining;
     /// Every entry that changed since `begin`; `None` deletes.
-    fn writes(&self, state: &Self::State, put: &mut Put<'_>);
+    #[expect(clippy::type_complexity, reason = "a key and perhaps a value: a name for it would hide that")]
+    fn writes(&self, state: &Self::State, put: &mut dyn FnMut(&[u8], Option<&[u8]>));
     fn accept(&self, state: &mut Self::State);
     fn rollback(&self, state: &mut Self::State);
     /// One entry as `writes` gave it; the error names what is wrong with it, without its content.
@@ -47,7 +45,7 @@ impl Judge for Engine {
     fn tick(&self, state: &mut PartitionState, source: TickSource<'_>, budget: u32, out: &mut Out) -> Remaining {
         Engine::tick(self, state, source, budget, out)
     }
-    fn writes(&self, state: &PartitionState, put: &mut Put<'_>) {
+    fn writes(&self, state: &PartitionState, put: &mut dyn FnMut(&[u8], Option<&[u8]>)) {
         state.writes(&mut |key, value| put(key, value));
     }
     fn accept(&self, state: &mut PartitionState) {
