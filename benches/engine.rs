@@ -2,6 +2,14 @@
 //!
 //! `cargo bench --bench engine --no-default-features`. One core. Items are records, bytes are record values;
 //! allocations are counted. Figures are in `docs/performance.md`.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests read files and clocks, and fail by panicking"
+)]
 
 use divan::counter::{BytesCount, ItemsCount};
 use divan::{AllocProfiler, Bencher};

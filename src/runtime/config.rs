@@ -395,7 +395,7 @@ impl Config {
                 format!("{:?}: must be address:port, such as 0.0.0.0:9464, or empty", self.http.listen),
             ));
         }
-        if tracing_subscriber::EnvFilter::try_new(&self.log.level).is_err() {
+        if !is_level(&self.log.level) {
             p.push(problem(
                 "log.level",
                 format!(
@@ -728,6 +728,13 @@ fn host_name() -> String {
     if name.is_empty() { "0".into() } else { name }
 }
 
+/// Directives that the logger takes. It would read a mistyped level as a module's name, and log nothing.
+fn is_level(text: &str) -> bool {
+    const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+    text.split(',').all(|d| d.contains(['=', '[']) || LEVELS.contains(&d.trim().to_ascii_lowercase().as_str()))
+        && tracing_subscriber::EnvFilter::try_new(text).is_ok()
+}
+
 /// The reason why a librdkafka property is not for the operator.
 pub fn denied(property: &str) -> Option<&'static str> {
     DENIED_PROPERTIES
@@ -811,8 +818,8 @@ fn plain(kind: ValueKind) -> Value {
         ValueKind::Boolean(b) => b.into(),
         ValueKind::I64(n) => n.into(),
         ValueKind::U64(n) => n.into(),
-        ValueKind::I128(n) => i64::try_from(n).map_or_else(|_| n.to_string().into(), |n| Value::from(n)),
-        ValueKind::U128(n) => u64::try_from(n).map_or_else(|_| n.to_string().into(), |n| Value::from(n)),
+        ValueKind::I128(n) => i64::try_from(n).map_or_else(|_| n.to_string().into(), Value::from),
+        ValueKind::U128(n) => u64::try_from(n).map_or_else(|_| n.to_string().into(), Value::from),
         ValueKind::Float(f) => f.into(),
         ValueKind::String(s) => s.into(),
         ValueKind::Table(t) => t.into_iter().map(|(k, v)| (k, plain(v.kind))).collect::<Map<_, _>>().into(),

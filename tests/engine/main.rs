@@ -1,4 +1,12 @@
 //! The pure zone's tests: no Kafka, no network, no clock.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests read files and clocks, and fail by panicking"
+)]
 
 mod conformance;
 #[path = "support/describe.rs"]

@@ -1,11 +1,11 @@
 //! Tests against Apache Kafka itself: exactly-once, faults, refusals.
 #![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "tests of effects have them, and say what is wrong by failing"
+    reason = "tests read files and clocks, and fail by panicking"
 )]
 
 mod embedded;

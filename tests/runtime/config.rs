@@ -104,7 +104,7 @@ fn problems_of_policies_stand_beside_the_others() {
         Need::Engine,
     )
     .expect_err("problems");
-    for path in ["policy.policies.SG99", "policy.policies.SG01.options.max_bytes", "log."] {
+    for path in ["policy.policies.SG99", "policy.policies.SG01.options.max_bytes", "log.level"] {
         assert!(problems.iter().any(|p| p.starts_with(path)), "{path}: {problems:#?}");
     }
 }

@@ -1,5 +1,11 @@
 //! Tests of the runtime that need no Kafka: configuration, metrics, the listener, the command line.
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests read files, clocks and sockets")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests read files, clocks and sockets, and fail by panicking"
+)]
 
 mod admin;
 mod cli;

@@ -97,6 +97,7 @@ impl Columns {
                 out.extend(std::iter::repeat_n(' ', pad));
             }
         }
+        out.truncate(out.trim_end_matches(' ').len());
         out
     }
     pub fn head(&self, style: Style, head: &[&str]) -> String {
