@@ -18,7 +18,6 @@ pub trait Judge: Send + Sync + 'static {
     /// Expires what is idle at `source.now`. Clears `out` first.
     fn tick(&self, state: &mut Self::State, source: TickSource<'_>, budget: u32, out: &mut Out) -> Remaining;
     /// Every entry that changed since `begin`; `None` deletes.
-    #[expect(clippy::type_complexity, reason = "a key and perhaps a value: a name for it would hide that")]
     fn writes(&self, state: &Self::State, put: &mut dyn FnMut(&[u8], Option<&[u8]>));
     fn accept(&self, state: &mut Self::State);
     fn rollback(&self, state: &mut Self::State);
