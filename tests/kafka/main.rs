@@ -16,4 +16,3 @@ mod outages;
 mod recorded;
 mod refusals;
 mod support;
-mod throughput;
