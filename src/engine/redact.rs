@@ -4,12 +4,12 @@
 //! opaque field, or that a layer cannot carry exactly, turns the action into `block`. A blocked result is
 //! replaced by the provider's own error form, so that an agent's loop can go on.
 
+use super::decision::Decision;
 use super::digest::push_json_string;
+use super::envelope::{Envelope, Mode};
 use super::event::{ResultItem, ResultShape};
 use super::json::{Documents, Kind, Segment, Value};
 use super::layer::{Edit, NotExact, Span, splice};
-use super::decision::Decision;
-use super::envelope::{Envelope, Mode};
 use super::{Emission, Input, To};
 
 /// Fields that a provider signs or that only it can read (`provider-formats` §10): never edited.

@@ -178,8 +178,21 @@ fn policies_and_providers_keep_apart() {
 #[test]
 fn the_pure_zone_names_no_effect() {
     let banned = [
-        "std::fs", "std::net", "std::env", "std::thread", "std::process", "SystemTime", "Instant", "tracing::",
-        "rdkafka", "tokio", "println!", "eprintln!", "crate::runtime", "Mutex", "RwLock",
+        "std::fs",
+        "std::net",
+        "std::env",
+        "std::thread",
+        "std::process",
+        "SystemTime",
+        "Instant",
+        "tracing::",
+        "rdkafka",
+        "tokio",
+        "println!",
+        "eprintln!",
+        "crate::runtime",
+        "Mutex",
+        "RwLock",
     ];
     let mut wrong = Vec::new();
     for path in sources("src/engine") {
@@ -198,7 +211,11 @@ fn only_the_adapters_name_the_client() {
     for path in sources("src/runtime") {
         let own = module(&path);
         if code(&path).contains("rdkafka::") {
-            assert!(own.get(1).is_some_and(|name| adapters.contains(&name.as_str())), "{} names rdkafka", own.join("::"));
+            assert!(
+                own.get(1).is_some_and(|name| adapters.contains(&name.as_str())),
+                "{} names rdkafka",
+                own.join("::")
+            );
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Decoding: the three modes of a record, and every reason to refuse one.
 
 use bumpalo::Bump;
+use sluicegate::engine::envelope::event_stream;
 use sluicegate::engine::layer::Step;
 use sluicegate::engine::provider::Provider;
-use sluicegate::engine::envelope::event_stream;
 use sluicegate::engine::wire::{DecodeOptions, Decoded, Envelope, EventType, Mode, Reject, decode};
 use sluicegate::engine::{Input, Limits};
 

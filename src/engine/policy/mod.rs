@@ -18,12 +18,12 @@ pub use schema::{Compiled, SchemaCache};
 pub use tools::ToolKnown;
 
 use super::Millis;
+use super::decision::{Checkpoint, Decision};
+use super::event::Provider;
 use super::event::{CutReason, Form, ResultItem, Started};
 use super::json::{JsonError, Value};
 use super::layer::{Layer, Span};
-use super::event::Provider;
 use super::state::{Call, Conversation, Exchange};
-use super::decision::{Checkpoint, Decision};
 use serde::{Deserialize, Serialize};
 
 /// Whether a policy's findings count.

@@ -5,8 +5,8 @@
 //! finding comes to, and edits are kept only where that is [`Decision::Redact`].
 
 use super::{Evidence, Finding, Meta, Mode, Place, Rule};
-use crate::engine::layer::Edit;
 use crate::engine::decision::Decision;
+use crate::engine::layer::Edit;
 use bumpalo::Bump;
 
 /// Collects what policies say of one subject.

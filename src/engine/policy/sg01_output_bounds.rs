@@ -39,11 +39,11 @@ use super::{
     Evidence, Meta, OptionsProblem, Place, Policy, Profile, Report, RequestSubject, ResultSubject, Rule, Severity,
     Subject, View,
 };
+use crate::engine::decision::Decision;
 use crate::engine::event::{Name, Part, ResultItem, ResultShape};
 use crate::engine::json::{JsonError, JsonErrorKind, JsonLimits, Kind, Value, parse, parse_prefix};
 use crate::engine::layer::{Edit, Step};
 use crate::engine::state::Call;
-use crate::engine::decision::Decision;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -38,9 +38,9 @@ use super::{
     CallSubject, Evidence, Meta, OptionsProblem, Place, Policy, Profile, Report, Rule, Severity, Subject, ToolKnown,
     View,
 };
+use crate::engine::decision::Decision;
 use crate::engine::event::{Executor, Form, ToolFamily};
 use crate::engine::json::Value;
-use crate::engine::decision::Decision;
 use serde::{Deserialize, Serialize};
 
 const fn block(name: &'static str, message: &'static str) -> Rule {

@@ -31,9 +31,9 @@ use super::{
     CallSubject, Evidence, Meta, OptionsProblem, Place, Policy, Profile, Report, ResultSubject, Rule, Severity,
     StartSubject, Subject, View,
 };
+use crate::engine::decision::Decision;
 use crate::engine::event::{Executor, Failure, ResultShape};
 use crate::engine::state::{Call, CallStatus, ResponseState};
-use crate::engine::decision::Decision;
 use serde::{Deserialize, Serialize};
 
 const CUT_CALL: Rule = Rule {

@@ -5,8 +5,8 @@
 //! is never called undeclared.
 
 use super::View;
-use crate::engine::event::ToolFamily;
 use crate::engine::event::Provider;
+use crate::engine::event::ToolFamily;
 use crate::engine::state::{Call, Exchange, Tool};
 
 /// What is known of a call's tool.

@@ -5,8 +5,8 @@
 //! are counted. xAI's Responses look exactly like OpenAI's and are taken for them.
 
 use super::{Provider, for_each_event, type_of};
-use crate::engine::json::{JsonLimits, Kind, Value};
 use crate::engine::envelope::{Envelope, EventType};
+use crate::engine::json::{JsonLimits, Kind, Value};
 use bumpalo::Bump;
 
 /// Tells provider and event type of bare data by its shape; host events have no provider. `None`: not known.

@@ -16,9 +16,9 @@
 //! An `outcome` other than `ok` and `error` says nothing.
 
 use super::{Translated, member, named, opaque};
+use crate::engine::envelope::EventType;
 use crate::engine::event::{Event, Failure, Name, Part, ResultItem, ResultShape, Started};
 use crate::engine::json::{Kind, Value};
-use crate::engine::envelope::EventType;
 
 pub(super) fn event<'r>(kind: EventType, body: Value<'r>, out: &mut Translated<'r>) {
     if body.kind() != Kind::Object {

@@ -21,12 +21,12 @@ pub mod sse;
 
 pub use detect::{detect, detect_provider};
 
+use super::envelope::content::event_stream;
+use super::envelope::{Envelope, EventType};
 pub use super::event::Provider;
 use super::event::{CutReason, Event};
 use super::json::{self, JsonError, JsonErrorKind, JsonLimits, Kind, Value};
 use super::layer::Layer;
-use super::envelope::content::event_stream;
-use super::envelope::{Envelope, EventType};
 use bumpalo::Bump;
 use std::borrow::Cow;
 

@@ -14,9 +14,9 @@ use super::session::Session;
 use super::store::clip;
 use super::{At, Ready, StateLimits};
 use crate::engine::Millis;
+use crate::engine::event::Provider;
 use crate::engine::event::{Args, CutReason, Event, Executor, Fate, Form, ItemStatus, ResultItem, Slot, Stop};
 use crate::engine::json::{Kind, Value};
-use crate::engine::event::Provider;
 
 /// Choices of one response whose endings are kept apart.
 const CHOICES: usize = 128;

@@ -3,9 +3,9 @@
 //! Names and ids are text from outside: bytes here, never shown as they stand.
 
 use crate::engine::Millis;
-use crate::engine::event::{CutReason, Executor, Form, ItemStatus, Slot, Stop, ToolFamily};
-use crate::engine::event::Provider;
 use crate::engine::decision::Decision;
+use crate::engine::event::Provider;
+use crate::engine::event::{CutReason, Executor, Form, ItemStatus, Slot, Stop, ToolFamily};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

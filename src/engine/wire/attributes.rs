@@ -1,9 +1,9 @@
 //! Attributes: the texts of an envelope, from headers or members, and what holds of them.
 
 use super::{Envelope, EventType, Mode, Reject, blank};
+use crate::engine::event::Provider;
 use crate::engine::json::{Kind, Value};
 use crate::engine::layer::Layer;
-use crate::engine::event::Provider;
 use bumpalo::Bump;
 use std::borrow::Cow;
 

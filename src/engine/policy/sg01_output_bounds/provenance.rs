@@ -3,11 +3,11 @@
 use super::super::truncate;
 use super::super::{Evidence, Place, Report, ResultSubject};
 use super::{MISSING_PROVENANCE, tool_name};
+use crate::engine::decision::Decision;
 use crate::engine::event::{Name, Part, ResultItem, ResultShape};
 use crate::engine::json::{Kind, Value};
 use crate::engine::layer::{Edit, Span, Step};
 use crate::engine::state::Call;
-use crate::engine::decision::Decision;
 
 /// What is put around a content value.
 pub(super) struct Wrapper<'r> {
