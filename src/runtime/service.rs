@@ -48,7 +48,7 @@ pub fn run_checked<J: Judge>(
         group = settings.group,
         instance = settings.instance,
     );
-    let restorer = Restorer::start(&settings, &judge)?;
+    let restorer = Restorer::start(&settings, &judge, &telemetry)?;
     let (report, reports) = channel();
     let mut threads = Vec::new();
     for number in 0..settings.workers.max(1) {
@@ -115,7 +115,7 @@ fn supervise(
                 let error = EnvironmentError::new(
                     "worker_panic",
                     "a worker thread panicked",
-                    "restart the process and report the panic message above",
+                    "restart the process and report the line event=\"panic\" above",
                 );
                 return (Ended::Environment(error), true);
             }

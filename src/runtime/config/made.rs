@@ -5,6 +5,7 @@ use super::{Config, problem, reason};
 use crate::engine::policy::Profile;
 use crate::engine::{Problem, Settings};
 use crate::runtime::settings;
+use std::time::Duration;
 
 impl Config {
     /// The key of all keyed digests; 32 zero bytes without a file.
@@ -95,6 +96,8 @@ impl Config {
         let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
         let inputs: Vec<&str> = k.inputs.iter().map(String::as_str).collect();
         let base = settings::Settings::new(k.bootstrap_servers.clone(), k.group.clone(), &inputs);
+        // What waits for a wider topic counts in refreshes, so it must know the one that holds.
+        let refresh = properties.get("topic.metadata.refresh.interval.ms").and_then(|v| v.parse().ok());
         Ok(settings::Settings {
             instance: k.instance.clone().unwrap_or_else(host_name),
             workers: w.count,
@@ -126,6 +129,7 @@ impl Config {
                 verdict: size(l.verdict_bytes),
                 ..base.sizes
             },
+            metadata_refresh: refresh.map_or(base.metadata_refresh, Duration::from_millis),
             properties,
             ..base
         })

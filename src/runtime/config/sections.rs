@@ -20,7 +20,7 @@ pub struct Config {
     pub worker: Worker,
     pub http: Http,
     pub log: Log,
-    /// Fleet names that become metric labels; others count as `_other`.
+    /// Fleet names that become metric labels; others count as `_other`. None: the first 32 names seen become labels.
     pub fleets: BTreeMap<String, Fleet>,
 }
 
