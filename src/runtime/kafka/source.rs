@@ -79,7 +79,11 @@ impl ClientContext for Context {
 
     fn stats(&self, statistics: Statistics) {
         // A broker has several entries (by address, by number, as the group's coordinator); its number is the same.
-        let up = statistics.brokers.values().filter(|b| b.state == "UP" && b.nodeid >= 0).map(|b| b.nodeid);
+        let up = statistics
+            .brokers
+            .values()
+            .filter(|b| b.nodeid >= 0 && matches!(b.state.as_str(), "UP" | "UPDATE"))
+            .map(|b| b.nodeid);
         let mut shared = self.shared();
         shared.brokers = Some(up.collect::<BTreeSet<_>>().len());
         for (topic, partitions) in &statistics.topics {
