@@ -113,7 +113,7 @@ impl<J: Judge> Restorer<J> {
             states: settings.inputs.iter().map(|i| state_topic(i)).collect(),
             keep_keys: settings.on_offset_reset == OnReset::ReplayFresh || settings.on_loss == OnLoss::StartEmpty,
             telemetry: Arc::clone(telemetry),
-            told: 0,
+            told: u64::MAX,
         };
         let thread = std::thread::Builder::new().name("restore".into()).spawn(move || desk.run()).map_err(|e| {
             EnvironmentError::new("threads", format!("no thread could be started: {e}"), "check the process limits")
@@ -182,12 +182,13 @@ struct Work<J: Judge> {
     /// Whether a setting may lead to a state that is not used, whose keys must then be deleted.
     keep_keys: bool,
     telemetry: Arc<dyn Telemetry>,
-    /// What was last told to remain.
+    /// What was last told to remain; nothing yet at first.
     told: u64,
 }
 
 impl<J: Judge> Work<J> {
     fn run(mut self) {
+        self.tell();
         loop {
             if self.open.is_empty() {
                 match self.inbox.recv_timeout(Duration::from_millis(500)) {
