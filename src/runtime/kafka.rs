@@ -45,13 +45,13 @@ pub fn reader(settings: &Settings) -> ClientConfig {
         ("queued.max.messages.kbytes", queue.to_string()),
         ("fetch.max.bytes", (queue << 10).to_string()),
         ("receive.message.max.bytes", ((queue << 10) + settings.sizes.output + (1 << 20)).to_string()),
-        ("statistics.interval.ms", "5000".to_owned()),
     ];
     for (key, value) in defaults {
         if !settings.properties.contains_key(key) {
             config.set(key, value);
         }
     }
+    config.set("statistics.interval.ms", "5000");
     config.set("group.id", &settings.group);
     config.set("enable.auto.commit", "false");
     config.set("enable.auto.offset.store", "false");

@@ -18,6 +18,7 @@ pub const DENIED_PROPERTIES: &[(&str, &str)] = &[
     ("auto.offset.reset", "set kafka.start"),
     ("allow.auto.create.topics", "a mistyped topic must be an error; use `sluicegate topics apply`"),
     ("enable.partition.eof", "restore and idleness are told by it"),
+    ("statistics.interval.ms", "lag and readiness are told by it"),
     ("message.max.bytes", "it follows from engine.limits"),
     ("message.timeout.ms", "it follows from the transaction"),
     ("delivery.timeout.ms", "it follows from the transaction"),
