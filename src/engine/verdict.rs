@@ -30,6 +30,12 @@ pub static SG00: Meta = Meta {
             "the data could not be decoded, so nothing in it was judged",
         ),
         rule(
+            "ambiguous_members",
+            Decision::Block,
+            Severity::High,
+            "a member stands twice, so parsers would read two different messages",
+        ),
+        rule(
             "output_too_large",
             Decision::Block,
             Severity::High,

@@ -510,3 +510,31 @@ fn a_conversation_that_must_go_leaves_verdicts_for_its_open_calls() {
         (&json!("c-0"), &json!("limit"))
     );
 }
+
+#[test]
+fn a_message_that_can_be_read_in_two_ways_is_blocked() {
+    let engine = engine(Profile::Standard);
+    let mut partition = Partition::new(&engine);
+    let evil = big(3 << 20).replace('\n', " ");
+    let result = |text: &str| {
+        format!(
+            r#"[{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"toolu_1","content":"{text}"}}]}}]"#
+        )
+    };
+    let request = format!(r#"{{"model":"m","messages":{},"messages":{}}}"#, result(&evil), result("fine"));
+    let v = verdicts(&feed(&mut partition, "anthropic.messages", REQUEST, request.as_bytes()));
+    assert_eq!((v.len(), v[0]["action"].as_str(), rules(&v[0])), (1, Some("block"), vec!["ambiguous_members"]));
+    assert_eq!(v[0]["findings"][0]["at"], json!([{"in": "data", "pointer": "/messages"}]));
+    let host = r#"{"call_id":"t","outcome":"ok","content":"a","content":"b"}"#;
+    let v = verdicts(&feed(&mut partition, "anthropic.messages", RESULT, host.as_bytes()));
+    assert_eq!(rules(&v[0]), ["ambiguous_members"]);
+    for event in &anthropic_stream(&["{\"to\":\"x\"}"], "tool_use")[..3] {
+        feed(&mut partition, "anthropic.messages", CHUNK, event.to_string().as_bytes());
+    }
+    let delta = r#"{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"","partial_json":"x"}}"#;
+    let v = verdicts(&feed(&mut partition, "anthropic.messages", CHUNK, delta.as_bytes()));
+    assert_eq!(v[0]["findings"][0]["evidence"]["label"], "undecodable");
+    let line = r#"{"specversion":"1.0","id":"1","source":"s","type":"io.sluicegate.tool.result.v1","data":{"content":"a"},"data":{"content":"b"}}"#;
+    let all = partition.feed(line.as_bytes());
+    assert_eq!(header(&all[0], "sluicegate_dlq_reason"), Some("bad_attribute"));
+}

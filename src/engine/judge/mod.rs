@@ -329,7 +329,7 @@ impl<'a, 'r> Run<'a, 'r> {
         for event in &translated.events {
             match (event, &mut request) {
                 (Event::RequestBegin { body, elsewhere }, _) => {
-                    request = Some(Request::new(*body, *elsewhere || envelope.history_from.is_some()));
+                    request = Some(Request::new(*body, *elsewhere));
                 }
                 (Event::Tool(tool), Some(request)) => request.tools.push(*tool),
                 (Event::Tool(tool), None) => {
@@ -367,17 +367,32 @@ impl<'a, 'r> Run<'a, 'r> {
             _ => true,
         });
         let must = matches!(envelope.kind, EventType::ModelRequest | EventType::ToolStarted | EventType::ToolResult);
-        match translated.undecodable {
-            Some((_, error)) => self.undecodable(session, envelope, exchange, u64::from(error.at)),
+        let unread = match (translated.ambiguous, translated.undecodable) {
+            (Some(value), _) => {
+                let place = Place::Value { value, range: None };
+                Some(engine_finding("ambiguous_members", place, Evidence::None))
+            }
+            (None, Some((_, error))) => {
+                Some(engine_finding("undecodable", Place::Whole, Evidence::Offset { at: u64::from(error.at) }))
+            }
             // JSON, but not what its type says: somebody may wait for a verdict, so there is one.
-            None if must && !judged => self.undecodable(session, envelope, exchange, 0),
-            None => {}
+            (None, None) if must && !judged => Some(engine_finding("undecodable", Place::Whole, Evidence::None)),
+            (None, None) => None,
+        };
+        if let Some(finding) = unread {
+            self.unread(session, envelope, exchange, finding);
         }
     }
 
-    /// Data that is not JSON: cuts the response's open calls. A whole body, or a host event, of which nothing
-    /// could be judged, is blocked by its envelope.
-    fn undecodable(&mut self, session: &mut Session<'_>, envelope: &Envelope<'r>, exchange: Option<u32>, at: u64) {
+    /// Data that could not be read, or not in one way only: cuts the response's open calls. A whole body, or a
+    /// host event, of which nothing could be judged, is blocked by its envelope.
+    fn unread(
+        &mut self,
+        session: &mut Session<'_>,
+        envelope: &Envelope<'r>,
+        exchange: Option<u32>,
+        finding: super::policy::Finding<'r>,
+    ) {
         self.out.observations.push(Observation::Undecodable { provider: self.origin.provider });
         if matches!(envelope.kind, EventType::ModelChunk | EventType::ModelResponse)
             && let Some(n) = exchange
@@ -385,7 +400,6 @@ impl<'a, 'r> Run<'a, 'r> {
             self.cut(session, n, CutReason::Undecodable, envelope);
         }
         if envelope.kind != EventType::ModelChunk && !self.off() {
-            let finding = engine_finding("undecodable", Place::Whole, Evidence::Offset { at });
             self.envelope_verdict(envelope, finding);
         }
     }
