@@ -229,6 +229,24 @@ pub struct Settings {
     pub fleet_labels: Vec<String>,
 }
 
+impl Settings {
+    /// What `check` and `demo` start from: a zero key, no cluster, defaults elsewhere.
+    pub fn local(profile: policy::Profile) -> Self {
+        Self {
+            limits: Limits::default(),
+            policy: policy::PolicySettings { profile, bundle: "default".to_owned(), ..Default::default() },
+            redacted: Redacted::default(),
+            dead_letter_payload: Payload::default(),
+            fingerprint_key: [0; 32],
+            cluster: "local".to_owned(),
+            group: "check".to_owned(),
+            trust_event_time: false,
+            lines: false,
+            fleet_labels: Vec::new(),
+        }
+    }
+}
+
 /// What is published on the redacted topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]

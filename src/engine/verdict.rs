@@ -7,6 +7,7 @@ use super::layer::{Layer, Step};
 use super::policy::{Evidence, Finding, Meta, Mode, Place, Rule, Severity};
 use super::provider::fields;
 use serde::{Serialize, Serializer};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// Findings of the engine itself: limits, gaps, what it could not read or could not do.
@@ -148,6 +149,11 @@ impl<'a> Names<'a> {
         let (layer, path) = match place {
             Place::Whole => return Vec::new(),
             Place::Value { value, .. } => (value.layer(), Some(value.path())),
+            Place::Missing { object, name } => {
+                let mut path = object.path();
+                path.push(Segment::Name(Cow::Borrowed(name)));
+                (object.layer(), Some(path))
+            }
             Place::Span(span) => (span.layer, documents.path(span)),
         };
         let mut steps = Vec::new();
@@ -244,7 +250,7 @@ impl FindingOut {
         let range = match finding.place {
             Place::Value { range, .. } => range.map(|(a, b)| [a, b]),
             Place::Span(span) => Some([span.start, span.end]),
-            Place::Whole => None,
+            Place::Whole | Place::Missing { .. } => None,
         };
         Self {
             policy: finding.policy.code,

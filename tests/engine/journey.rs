@@ -1,6 +1,6 @@
 //! Whole steps: records in, verdicts, copies and dead letters out, by the contract.
 
-use crate::support::{Partition, body, engine, header, settings, verdicts};
+use crate::support::{self, Partition, body, engine, header, settings, verdicts};
 use serde_json::{Value, json};
 use sluicegate::engine::policy::Profile;
 use sluicegate::engine::wire::Reject;
@@ -153,6 +153,10 @@ fn schema_violations_are_named_by_pointer_and_keyword() {
         call["findings"].as_array().and_then(|f| f.iter().find(|f| f["rule"] == "schema_mismatch")).expect("finding");
     assert_eq!(finding["at"], json!([{"in": "arguments", "pointer": "/to"}]));
     assert_eq!(finding["evidence"], json!({"kind": "schema", "keyword": "type"}));
+    let verdicts = support::verdicts(&stream(&engine, &["{}"], "tool_use"));
+    let finding = &of(&verdicts, "tool_call")[0]["findings"][0];
+    assert_eq!(finding["at"], json!([{"in": "arguments", "pointer": "/to"}]), "what is missing is named");
+    assert_eq!(finding["evidence"]["keyword"], "required");
 }
 
 #[test]
