@@ -92,7 +92,7 @@ pub(super) fn record(
     };
     out.observations.push(Observation::Event { provider, kind: envelope.kind });
     let translated = match (oversize, provider) {
-        (true, _) => Translated::default(),
+        (true, _) => Translated::new(bump),
         (false, Some(provider)) if provider.supported() || !needs_provider => {
             provider::translate(bump, &envelope, provider, json)
         }

@@ -29,12 +29,14 @@ use super::event::{CutReason, Event};
 use super::json::{self, JsonError, JsonErrorKind, JsonLimits, Kind, Value};
 use super::layer::Layer;
 use bumpalo::Bump;
+use bumpalo::collections::Vec as BumpVec;
 use std::borrow::Cow;
 
 /// What translating one record gave.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Translated<'r> {
-    pub events: Vec<Event<'r>>,
+    /// In the step's arena: a fragment of a stream costs no allocation here.
+    pub events: BumpVec<'r, Event<'r>>,
     /// The data, or one event of the stream in it, is not JSON: the first error and its layer. Events before
     /// it stand; the response's open calls are cut.
     pub undecodable: Option<(&'r Layer<'r>, JsonError)>,
@@ -47,6 +49,19 @@ pub struct Translated<'r> {
     pub conversation: Option<Value<'r>>,
 }
 
+impl<'r> Translated<'r> {
+    /// Nothing yet.
+    pub fn new(bump: &'r Bump) -> Self {
+        Self {
+            events: BumpVec::new_in(bump),
+            undecodable: None,
+            ambiguous: None,
+            response_id: None,
+            conversation: None,
+        }
+    }
+}
+
 /// Translates a record's data. Chunks may be one event, an array of them, or raw `text/event-stream`
 /// (told by the text not beginning like JSON). A provider that this build does not read gives no events.
 pub fn translate<'r>(
@@ -55,7 +70,7 @@ pub fn translate<'r>(
     provider: Provider,
     limits: JsonLimits,
 ) -> Translated<'r> {
-    let mut out = Translated::default();
+    let mut out = Translated::new(bump);
     match (envelope.kind, envelope.data) {
         (EventType::ModelClosed, _) => out.events.push(Event::Closed),
         (EventType::ModelRequest, Some(data)) if provider.supported() => match json::parse(bump, data, limits) {

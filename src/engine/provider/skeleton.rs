@@ -26,41 +26,31 @@ const CONTENT: [&str; 12] = [
 /// Members up to this many are compared pair by pair.
 const FEW: usize = 12;
 
-/// The first member of the skeleton that stands twice in one object.
-pub(super) fn ambiguous<'r>(root: Value<'r>, content: &[&str]) -> Option<Value<'r>> {
-    let mut waiting = vec![root];
-    while let Some(value) = waiting.pop() {
-        match value.kind() {
-            Kind::Object => {
-                if let Some(again) = repeated(value) {
-                    return Some(again);
-                }
-                let holds = |value: &Value<'r>| matches!(value.kind(), Kind::Object | Kind::Array);
-                for (name, value) in value.members().filter(|(_, value)| holds(value)) {
-                    let skipped = value.kind() == Kind::Object && CONTENT.iter().any(|known| name.is(known))
-                        || content.iter().any(|known| name.is(known));
-                    if !skipped {
-                        waiting.push(value);
-                    }
-                }
-            }
-            Kind::Array => waiting.extend(value.items().filter(|v| matches!(v.kind(), Kind::Object | Kind::Array))),
-            _ => {}
-        }
+/// The first member of the skeleton that stands twice in one object. Recursive: the scanner bounds the depth.
+/// Costs no allocation for objects of the usual size, since every fragment of a stream comes through here.
+pub(super) fn ambiguous<'r>(value: Value<'r>, content: &[&str]) -> Option<Value<'r>> {
+    match value.kind() {
+        Kind::Array => value.items().find_map(|item| ambiguous(item, content)),
+        Kind::Object => repeated(value).or_else(|| {
+            value.members().find_map(|(name, value)| match value.kind() {
+                Kind::Object if CONTENT.iter().any(|known| name.is(known)) => None,
+                Kind::Object | Kind::Array if content.iter().any(|known| name.is(known)) => None,
+                _ => ambiguous(value, content),
+            })
+        }),
+        _ => None,
     }
-    None
 }
 
 fn repeated<'r>(object: Value<'r>) -> Option<Value<'r>> {
-    let few: Vec<Value<'r>> = object.members().take(FEW + 1).map(|(name, _)| name).collect();
-    if few.len() <= FEW {
-        let same = |a: &Value<'r>, b: &Value<'r>| {
-            a.raw() == b.raw() || (is_escaped(a) || is_escaped(b)) && a.text() == b.text()
-        };
-        return few.iter().enumerate().find(|(at, name)| few[..*at].iter().any(|b| same(name, b))).map(|(_, v)| *v);
+    let names = || object.members().map(|(name, _)| name);
+    if names().nth(FEW).is_some() {
+        let mut seen = std::collections::HashSet::new();
+        return names().find(|name| !seen.insert(name.text().unwrap_or_default()));
     }
-    let mut seen = std::collections::HashSet::new();
-    object.members().map(|(name, _)| name).find(|name| !seen.insert(name.text().unwrap_or_default()))
+    let same =
+        |a: &Value<'r>, b: &Value<'r>| a.raw() == b.raw() || (is_escaped(a) || is_escaped(b)) && a.text() == b.text();
+    names().enumerate().find(|(at, name)| names().take(*at).any(|before| same(&before, name))).map(|(_, name)| name)
 }
 
 fn is_escaped(name: &Value<'_>) -> bool {
