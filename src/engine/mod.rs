@@ -190,6 +190,7 @@ pub enum Observation {
     Opaque {
         provider: Option<provider::Provider>,
         kind: &'static str,
+        count: u64,
     },
     /// Data that is not JSON, inside a record whose envelope could be read.
     Undecodable {
@@ -256,7 +257,8 @@ pub struct Redacted {
     /// Requests are published only when changed, or always.
     pub publish: Publish,
     /// A blocked result is replaced by the provider's error form, or withheld.
-    pub on_block: OnBlock,
+    /// `None`: `withhold` in the profile `strict`, else `error_form`.
+    pub on_block: Option<OnBlock>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
@@ -318,6 +320,13 @@ impl Engine {
     /// `sha256:…` over the effective policy settings: the `policy.digest` of verdicts.
     pub fn policy_digest(&self) -> &str {
         self.policies.digest()
+    }
+    fn on_block(&self) -> OnBlock {
+        match (self.settings.redacted.on_block, self.settings.policy.profile) {
+            (Some(chosen), _) => chosen,
+            (None, policy::Profile::Strict) => OnBlock::Withhold,
+            (None, _) => OnBlock::ErrorForm,
+        }
     }
     /// The policy digest as remembered results keep it.
     fn policy_key(&self) -> [u8; 8] {

@@ -61,6 +61,12 @@ pub static SG00: Meta = Meta {
             Severity::Low,
             "several requests were unanswered; the response took the latest",
         ),
+        rule(
+            "verdicts_omitted",
+            Decision::Block,
+            Severity::High,
+            "this record asked for more output than a step may give; what has no verdict of its own is blocked",
+        ),
         rule("unknown_part", Decision::Block, Severity::Medium, "a part that is not understood stands in a result"),
     ],
 };

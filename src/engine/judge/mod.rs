@@ -56,6 +56,8 @@ struct Run<'a, 'r> {
     ordinals: [u32; 8],
     verdicts: u32,
     emitted: u64,
+    /// Subjects for which this step had no room left.
+    omitted: u64,
     /// Several requests were unanswered when this response began: said once.
     ambiguous: bool,
 }
@@ -178,6 +180,7 @@ pub(super) fn record(
         run.ambiguous = exchange.is_some_and(|(_, ambiguous)| ambiguous);
         run.events(&mut session, &envelope, input, exchange.map(|(n, _)| n), translated);
     }
+    run.say_omitted(checkpoint_of(envelope.kind));
     if run.verdicts > 0 { Outcome::Judged } else { Outcome::Passed }
 }
 
@@ -263,6 +266,20 @@ fn expire(
     run.call(session, n, None, Some(id));
 }
 
+/// The checkpoint of a record that is judged as a whole.
+fn checkpoint_of(kind: EventType) -> Checkpoint {
+    match kind {
+        EventType::ModelRequest => Checkpoint::ModelRequest,
+        EventType::ToolStarted => Checkpoint::ToolStart,
+        EventType::ToolResult => Checkpoint::ToolResult,
+        EventType::Render => Checkpoint::Render,
+        EventType::McpMessage => Checkpoint::ToolResult,
+        EventType::ModelResponse | EventType::ModelChunk | EventType::ModelClosed | EventType::Unknown => {
+            Checkpoint::ToolCall
+        }
+    }
+}
+
 fn latest_provider(session: &Session<'_>, response_id: Option<&[u8]>) -> Option<Provider> {
     let mut exchanges = session.conversation().exchanges.values().rev();
     let found = exchanges.find(|e| match response_id {
@@ -303,6 +320,7 @@ impl<'a, 'r> Run<'a, 'r> {
             ordinals: [0; 8],
             verdicts: 0,
             emitted: 0,
+            omitted: 0,
             ambiguous: false,
         }
     }
@@ -346,7 +364,7 @@ impl<'a, 'r> Run<'a, 'r> {
                 (Event::Started(started), _) => self.started(session, envelope, exchange, started),
                 (Event::HostResult(result), _) => self.host_result(session, envelope, input, result),
                 (Event::Opaque { kind, .. }, _) => {
-                    self.out.observations.push(Observation::Opaque { provider: self.origin.provider, kind });
+                    self.opaque(kind);
                 }
                 _ => {
                     let Some(n) = exchange else { continue };
@@ -381,6 +399,18 @@ impl<'a, 'r> Run<'a, 'r> {
         };
         if let Some(finding) = unread {
             self.unread(session, envelope, exchange, finding);
+        }
+    }
+
+    /// Counts something not understood. A record may hold very many, so they are one fact a kind.
+    fn opaque(&mut self, seen: &'static str) {
+        let same = |o: &&mut Observation| matches!(o, Observation::Opaque { kind, .. } if *kind == seen);
+        match self.out.observations.iter_mut().find(same) {
+            Some(Observation::Opaque { count, .. }) => *count += 1,
+            _ => {
+                let provider = self.origin.provider;
+                self.out.observations.push(Observation::Opaque { provider, kind: seen, count: 1 });
+            }
         }
     }
 
@@ -432,16 +462,7 @@ impl<'a, 'r> Run<'a, 'r> {
 
     /// A verdict on a record of which only the envelope could be read.
     fn envelope_verdict(&mut self, envelope: &Envelope<'r>, finding: super::policy::Finding<'r>) {
-        let checkpoint = match envelope.kind {
-            EventType::ModelRequest => Checkpoint::ModelRequest,
-            EventType::ToolStarted => Checkpoint::ToolStart,
-            EventType::ToolResult => Checkpoint::ToolResult,
-            EventType::Render => Checkpoint::Render,
-            EventType::McpMessage => Checkpoint::ToolResult,
-            EventType::ModelResponse | EventType::ModelChunk | EventType::ModelClosed | EventType::Unknown => {
-                Checkpoint::ToolCall
-            }
-        };
+        let checkpoint = checkpoint_of(envelope.kind);
         let mut draft = Draft::new(self.next_id(checkpoint), checkpoint);
         draft.complete = false;
         draft.subject = SubjectOut {
