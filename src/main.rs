@@ -3,5 +3,6 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    sluicegate::runtime::panics::install();
     sluicegate::runtime::cli::main()
 }

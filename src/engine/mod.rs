@@ -151,7 +151,7 @@ impl Out {
     }
 }
 
-/// A fact for the metrics. Labels are closed sets; `fleet` is the configured name or `_other`.
+/// A fact for the metrics. Labels are closed sets, but `fleet`: see [`Settings::fleet_labels`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Observation {
     /// A verdict was made.
@@ -226,7 +226,8 @@ pub struct Settings {
     pub trust_event_time: bool,
     /// Inputs are lines of a file: a value that looks like a structured event is one (`check`).
     pub lines: bool,
-    /// Fleet names that may be metric labels; others are `_other`. Empty: the first 32 seen are not tracked here, all are `_other` but `default`.
+    /// Fleet names that are metric labels; others are `_other`, apart from `default`. Empty: every name is one, as
+    /// an identifier is shown; whoever counts bounds how many.
     pub fleet_labels: Vec<String>,
 }
 

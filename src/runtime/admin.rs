@@ -15,7 +15,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -41,6 +41,10 @@ struct WorkerHealth {
     polled: AtomicU64,
     joined: AtomicBool,
     can_commit: AtomicBool,
+    /// When its open transaction began, in milliseconds after the start, plus one; 0: none is open.
+    opened: AtomicU64,
+    /// Brokers it is connected to, plus one; 0: not known yet.
+    brokers: AtomicUsize,
 }
 
 /// What the workers tell and the probes read.
@@ -82,9 +86,21 @@ impl Health {
     /// The poll loop ran; `can_commit` is false while the worker has no usable producer.
     pub fn polled(&self, worker: u32, can_commit: bool) {
         if let Some(w) = self.worker(worker) {
-            let ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-            w.polled.store(ms, Ordering::Relaxed);
+            w.polled.store(millis(self.started.elapsed()), Ordering::Relaxed);
             w.can_commit.store(can_commit, Ordering::Relaxed);
+        }
+    }
+    /// The age of the worker's open transaction.
+    pub fn transaction(&self, worker: u32, open: Option<Duration>) {
+        if let Some(w) = self.worker(worker) {
+            let began = open.map_or(0, |age| millis(self.started.elapsed().saturating_sub(age)) + 1);
+            w.opened.store(began, Ordering::Relaxed);
+        }
+    }
+    /// How many brokers the worker is connected to.
+    pub fn connected(&self, worker: u32, brokers: usize) {
+        if let Some(w) = self.worker(worker) {
+            w.brokers.store(brokers + 1, Ordering::Relaxed);
         }
     }
     pub fn joined(&self, worker: u32, joined: bool) {
@@ -151,7 +167,21 @@ impl Health {
     }
     fn check_broker(&self) -> Check {
         let able = self.workers.iter().all(|w| w.can_commit.load(Ordering::Relaxed));
-        check("broker", (!able).then(|| "a worker cannot commit; see the log for broker errors".into()))
+        let reason = match self.brokers() {
+            Some(0) => Some("a worker is connected to no broker; see the log for broker errors".to_owned()),
+            _ if !able => Some("a worker cannot commit; see the log for broker errors".to_owned()),
+            _ => None,
+        };
+        check("broker", reason)
+    }
+    /// The fewest brokers that a worker is connected to; `None` before any worker knows.
+    fn brokers(&self) -> Option<usize> {
+        self.workers.iter().filter_map(|w| w.brokers.load(Ordering::Relaxed).checked_sub(1)).min()
+    }
+    /// The age of the oldest open transaction.
+    fn transaction_age(&self) -> Duration {
+        let opened = self.workers.iter().filter_map(|w| w.opened.load(Ordering::Relaxed).checked_sub(1)).min();
+        opened.map_or(Duration::ZERO, |ms| self.started.elapsed().saturating_sub(Duration::from_millis(ms)))
     }
     fn check_partitions(&self) -> Check {
         let parked: Vec<String> = lock(&self.parts)
@@ -203,6 +233,10 @@ impl Health {
             metrics.health.set([c.check], if c.ok { 1.0 } else { 0.0 });
         }
         metrics.poll_age.set([], self.poll_age().as_secs_f64());
+        metrics.transaction_open.set([], self.transaction_age().as_secs_f64());
+        if let Some(brokers) = self.brokers() {
+            metrics.connected_brokers.set([], float(brokers as u64));
+        }
         let parts = self.parts();
         let count = |phase| float(parts.values().filter(|p| p.phase == phase).count() as u64);
         metrics.partitions_paused.set(["restore"], count(Phase::Restoring));
@@ -212,6 +246,10 @@ impl Health {
 
 fn check(check: &'static str, reason: Option<String>) -> Check {
     Check { check, ok: reason.is_none(), reason }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX - 1)
 }
 
 fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -19,42 +19,6 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use super::port::Clock;
 use super::settings::Settings;
 
-/// Properties that would break a guarantee, with the reason.
-const DENIED: &[(&str, &str)] = &[
-    ("enable.auto.commit", "offsets are committed in the transaction of their outputs"),
-    ("enable.auto.offset.store", "offsets are committed in the transaction of their outputs"),
-    ("isolation.level", "an aborted record would be judged"),
-    ("transactional.id", "it names the worker, and fences its predecessor"),
-    ("enable.idempotence", "a retry could write a record twice"),
-    ("acks", "an acknowledged record could be lost"),
-    ("request.required.acks", "an acknowledged record could be lost"),
-    ("max.in.flight", "retries could change the order of records"),
-    ("max.in.flight.requests.per.connection", "retries could change the order of records"),
-    ("group.id", "set kafka.group"),
-    ("group.instance.id", "set kafka.static_membership and the instance name"),
-    ("group.protocol", "transactions are proved with the classic protocol only"),
-    ("partition.assignment.strategy", "rebalances are answered cooperatively"),
-    ("auto.offset.reset", "set start; a lost offset must not skip or repeat records"),
-    ("allow.auto.create.topics", "a topic made by accident has the wrong settings; use topics apply"),
-    ("enable.partition.eof", "the clock of idle conversations depends on it"),
-    ("message.max.bytes", "it follows from limits"),
-    ("message.timeout.ms", "it follows from the transaction timeout"),
-    ("delivery.timeout.ms", "it follows from the transaction timeout"),
-    ("transaction.timeout.ms", "set kafka.transaction_timeout"),
-    ("socket.timeout.ms", "it follows from the transaction timeout"),
-    ("enable.gapless.guarantee", "it turns a lost record into a dead producer"),
-    ("partitioner", "outputs go to their input's partition number"),
-    ("partitioner_cb", "outputs go to their input's partition number"),
-];
-
-/// Every raw property that may not be set, as `key: reason`.
-pub fn check_properties<'a>(keys: impl IntoIterator<Item = &'a str>) -> Vec<String> {
-    keys.into_iter()
-        .filter_map(|key| DENIED.iter().find(|(denied, _)| *denied == key))
-        .map(|(key, reason)| format!("kafka.properties.{key}: may not be set, because {reason}"))
-        .collect()
-}
-
 /// What all clients share.
 pub fn client(settings: &Settings) -> ClientConfig {
     let mut config = ClientConfig::new();

@@ -13,6 +13,7 @@ pub mod engine_judge;
 pub mod environment;
 pub mod judge;
 pub mod kafka;
+pub mod panics;
 pub mod port;
 pub mod reporter;
 pub mod restore;

@@ -89,6 +89,8 @@ pub trait Source {
     fn writable(&mut self, topic: u16, limit: Duration) -> Result<i32, PortError>;
     /// The last known end of the log as a `read_committed` reader sees it.
     fn end(&self, at: PartitionId) -> Option<i64>;
+    /// How many brokers it is connected to, as far as known.
+    fn brokers(&self) -> Option<usize>;
     /// Leaves the group, or only stops with a static member id; the worker released everything before.
     fn close(&mut self);
 }
@@ -129,6 +131,9 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// Every value of [`Cause::label`].
+    pub const LABELS: [&str; 6] = ["generation", "too_large", "timeout", "transport", "denied", "other"];
+
     /// A label with a closed set of values.
     pub fn label(&self) -> &'static str {
         match self {

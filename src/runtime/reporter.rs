@@ -52,7 +52,8 @@ pub struct Reporter {
     health: Arc<Health>,
     inputs: Vec<String>,
     outputs: [String; 3],
-    assigned: Mutex<BTreeMap<PartitionId, ()>>,
+    /// What is assigned, and how old the last record read is where others wait, in milliseconds.
+    assigned: Mutex<BTreeMap<PartitionId, i64>>,
 }
 
 impl Reporter {
@@ -64,6 +65,32 @@ impl Reporter {
             outputs: settings.outputs().map(str::to_owned),
             assigned: Mutex::default(),
         }
+    }
+
+    /// The partition of a topic that is furthest behind.
+    fn lag_seconds(&self, topic: u16, assigned: &BTreeMap<PartitionId, i64>) {
+        let ms = assigned.iter().filter(|(at, _)| at.topic == topic).map(|(_, ms)| *ms).max().unwrap_or(0);
+        let age = Duration::from_millis(u64::try_from(ms).unwrap_or(0));
+        let topic = self.inputs.get(usize::from(topic)).map_or("", String::as_str);
+        self.metrics.consumer_lag_seconds.set([topic], age.as_secs_f64());
+    }
+
+    /// What waited for the transaction to commit.
+    fn count_pending(&self) {
+        let m = &self.metrics;
+        let now = wall();
+        PENDING.with_borrow_mut(|p| {
+            for (timestamp, lane) in p.latencies.drain(..) {
+                let ms = u64::try_from(now - timestamp).unwrap_or(0);
+                m.end_to_end_latency.observe([lane], Duration::from_millis(ms).as_secs_f64());
+            }
+            for (topic, (records, bytes)) in self.outputs.iter().zip(std::mem::take(&mut p.produced)) {
+                if records > 0 {
+                    m.records_produced.add([topic], records);
+                    m.record_bytes_produced.add([topic], bytes);
+                }
+            }
+        });
     }
 
     fn topic(&self, at: PartitionId) -> &str {
@@ -109,29 +136,23 @@ impl Telemetry for Reporter {
         m.transaction_duration.observe([], took.as_secs_f64());
         m.stage_duration.observe(["commit"], took.as_secs_f64());
         m.transaction_records.observe([], float(records));
-        let now = wall();
-        PENDING.with_borrow_mut(|p| {
-            for (timestamp, lane) in p.latencies.drain(..) {
-                let ms = u64::try_from(now - timestamp).unwrap_or(0);
-                m.end_to_end_latency.observe([lane], Duration::from_millis(ms).as_secs_f64());
-            }
-            for (topic, (records, bytes)) in self.outputs.iter().zip(std::mem::take(&mut p.produced)) {
-                if records > 0 {
-                    m.records_produced.add([topic], records);
-                    m.record_bytes_produced.add([topic], bytes);
-                }
-            }
-        });
+        self.count_pending();
     }
 
-    fn aborted(&self, _worker: u32, cause: &Cause) {
-        self.metrics.transactions.inc(["aborted"]);
+    fn undone(&self, _worker: u32, outcome: &'static str, cause: &Cause) {
+        self.metrics.transactions.inc([outcome]);
         self.metrics.transaction_aborts.inc([cause.label()]);
-        PENDING.with_borrow_mut(|p| *p = Pending::default());
+        if outcome == "aborted" {
+            PENDING.with_borrow_mut(|p| *p = Pending::default());
+        }
     }
 
-    fn rebuilt(&self, _worker: u32, reason: &'static str) {
+    fn rebuilt(&self, _worker: u32, reason: &'static str, committed: bool) {
         self.metrics.producer_rebuilds.inc([reason]);
+        if committed {
+            self.count_pending();
+        }
+        PENDING.with_borrow_mut(|p| *p = Pending::default());
     }
 
     fn rebalanced(&self, worker: u32, kind: &'static str, _parts: usize) {
@@ -160,7 +181,7 @@ impl Telemetry for Reporter {
         );
         let mut assigned = self.assigned.lock().unwrap_or_else(PoisonError::into_inner);
         match phase {
-            Some(_) => drop(assigned.insert(at, ())),
+            Some(_) => drop(assigned.entry(at).or_insert(0)),
             None => {
                 assigned.remove(&at);
                 self.metrics.consumer_lag_records.remove([topic, &at.partition.to_string()]);
@@ -168,15 +189,30 @@ impl Telemetry for Reporter {
         }
         let n = assigned.keys().filter(|p| p.topic == at.topic).count();
         self.metrics.assigned_partitions.set([topic], float(n as u64));
+        self.lag_seconds(at.topic, &assigned);
     }
 
-    fn lag(&self, at: PartitionId, records: i64) {
+    fn lag(&self, at: PartitionId, records: i64, ms: i64) {
         let lag = float(u64::try_from(records).unwrap_or(0));
         self.metrics.consumer_lag_records.set([self.topic(at), &at.partition.to_string()], lag);
         self.health.lag(self.topic(at), at.partition, records);
+        let mut assigned = self.assigned.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(age) = assigned.get_mut(&at) {
+            *age = ms;
+        }
+        self.lag_seconds(at.topic, &assigned);
     }
 
-    fn alive(&self, worker: u32, ready: bool) {
+    fn alive(&self, worker: u32, ready: bool, open: Option<Duration>) {
         self.health.polled(worker, ready);
+        self.health.transaction(worker, open);
+    }
+
+    fn connected(&self, worker: u32, brokers: usize) {
+        self.health.connected(worker, brokers);
+    }
+
+    fn restoring(&self, records: u64) {
+        self.metrics.restore_remaining.set([], float(records));
     }
 }

@@ -27,6 +27,7 @@ use super::kafka::source::{client_error, offset_of};
 use super::kafka::{Quiet, reader};
 use super::port::{PartitionId, Ready, Restore};
 use super::settings::{OnLoss, OnReset, Settings, Start, state_topic};
+use super::worker::Telemetry;
 
 /// The changelog key of a position; a judge's keys are longer.
 pub const POSITION_KEY: &[u8] = b"position";
@@ -90,7 +91,11 @@ pub struct Desk<S> {
 }
 
 impl<J: Judge> Restorer<J> {
-    pub fn start(settings: &Arc<Settings>, judge: &Arc<J>) -> Result<Self, EnvironmentError> {
+    pub fn start(
+        settings: &Arc<Settings>,
+        judge: &Arc<J>,
+        telemetry: &Arc<dyn Telemetry>,
+    ) -> Result<Self, EnvironmentError> {
         let mut config = reader(settings);
         config.set("client.id", format!("sluicegate-{}-restore", settings.instance));
         let queue = (settings.sizes.entry * 256).max(32 << 20);
@@ -107,6 +112,8 @@ impl<J: Judge> Restorer<J> {
             open: BTreeMap::new(),
             states: settings.inputs.iter().map(|i| state_topic(i)).collect(),
             keep_keys: settings.on_offset_reset == OnReset::ReplayFresh || settings.on_loss == OnLoss::StartEmpty,
+            telemetry: Arc::clone(telemetry),
+            told: u64::MAX,
         };
         let thread = std::thread::Builder::new().name("restore".into()).spawn(move || desk.run()).map_err(|e| {
             EnvironmentError::new("threads", format!("no thread could be started: {e}"), "check the process limits")
@@ -160,6 +167,9 @@ struct Open<S> {
     progress: Instant,
     entries: u64,
     broken: Option<String>,
+    /// The next changelog offset, and where it ended when the restore began.
+    next: i64,
+    end: i64,
 }
 
 struct Work<J: Judge> {
@@ -171,10 +181,14 @@ struct Work<J: Judge> {
     states: Vec<String>,
     /// Whether a setting may lead to a state that is not used, whose keys must then be deleted.
     keep_keys: bool,
+    telemetry: Arc<dyn Telemetry>,
+    /// What was last told to remain; nothing yet at first.
+    told: u64,
 }
 
 impl<J: Judge> Work<J> {
     fn run(mut self) {
+        self.tell();
         loop {
             if self.open.is_empty() {
                 match self.inbox.recv_timeout(Duration::from_millis(500)) {
@@ -191,6 +205,16 @@ impl<J: Judge> Work<J> {
             self.fetch_offsets();
             self.read();
             self.settle();
+            self.tell();
+        }
+    }
+
+    fn tell(&mut self) {
+        let left = |o: &Open<J::State>| if o.at_end { 0 } else { u64::try_from(o.end - o.next).unwrap_or(0) };
+        let remaining = self.open.values().map(left).sum();
+        if remaining != self.told {
+            self.told = remaining;
+            self.telemetry.restoring(remaining);
         }
     }
 
@@ -219,6 +243,8 @@ impl<J: Judge> Work<J> {
                     progress: Instant::now(),
                     entries: 0,
                     broken: None,
+                    next: 0,
+                    end: 0,
                 };
                 self.open.insert(at, open);
             }
@@ -275,12 +301,25 @@ impl<J: Judge> Work<J> {
                 open.committed = Some(offset_of(element.offset()));
             }
         }
+        self.look_for_ends(&fresh);
         if let Err(error) = self.consumer.incremental_assign(&read) {
             tracing::warn!(event = "restore.assign", error = %error);
             for at in fresh {
                 if let Some(open) = self.open.get_mut(&at) {
                     open.committed = None;
                 }
+            }
+        }
+    }
+
+    /// Only for the gauge of what remains: a broker that does not answer is not waited for.
+    fn look_for_ends(&mut self, fresh: &[PartitionId]) {
+        for at in fresh {
+            let Some(open) = self.open.get_mut(at).filter(|o| o.committed.is_some()) else { continue };
+            let state = self.states.get(usize::from(at.topic)).map_or("", String::as_str);
+            match self.consumer.fetch_watermarks(state, at.partition, Duration::from_millis(500)) {
+                Ok((low, high)) => (open.next, open.end) = (low, high),
+                Err(_) => return,
             }
         }
     }
@@ -300,6 +339,7 @@ impl<J: Judge> Work<J> {
                     };
                     open.at_end = false;
                     open.progress = Instant::now();
+                    open.next = record.offset() + 1;
                     let key = record.key().unwrap_or_default();
                     apply(&*self.judge, self.keep_keys, open, key, record.payload());
                 }

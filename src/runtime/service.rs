@@ -16,6 +16,8 @@ use super::worker::{Ended, Ports, Stop, Telemetry, Worker};
 
 /// How long after the drain a client may still need to leave the group.
 const GRACE: Duration = Duration::from_secs(10);
+/// How long a forced stop waits for an abort; what is open then ends with the transaction's timeout.
+const FORCED_GRACE: Duration = Duration::from_secs(3);
 
 /// Runs the workers until `stop` is requested or one of them cannot go on; blocks.
 ///
@@ -48,7 +50,7 @@ pub fn run_checked<J: Judge>(
         group = settings.group,
         instance = settings.instance,
     );
-    let restorer = Restorer::start(&settings, &judge)?;
+    let restorer = Restorer::start(&settings, &judge, &telemetry)?;
     let (report, reports) = channel();
     let mut threads = Vec::new();
     for number in 0..settings.workers.max(1) {
@@ -90,7 +92,7 @@ fn supervise(
 ) -> (Ended, bool) {
     let mut verdict = Ended::Drained;
     let mut back = 0;
-    let mut since: Option<Instant> = None;
+    let (mut since, mut forced): (Option<Instant>, Option<Instant>) = (None, None);
     while back < workers {
         match reports.recv_timeout(Duration::from_millis(50)) {
             Ok(ended) => {
@@ -103,8 +105,11 @@ fn supervise(
                 }
             }
             Err(RecvTimeoutError::Timeout) => {
-                let patience = if stop.forced() { GRACE } else { settings.drain_timeout + GRACE };
-                if stop.draining() && since.get_or_insert_with(Instant::now).elapsed() > patience {
+                let over =
+                    |began: &mut Option<Instant>, patience| began.get_or_insert_with(Instant::now).elapsed() > patience;
+                if (stop.forced() && over(&mut forced, FORCED_GRACE))
+                    || (stop.draining() && over(&mut since, settings.drain_timeout + GRACE))
+                {
                     tracing::error!(event = "service.stuck", workers = workers - back);
                     return (if verdict == Ended::Drained { Ended::Forced } else { verdict }, false);
                 }
@@ -115,11 +120,12 @@ fn supervise(
                 let error = EnvironmentError::new(
                     "worker_panic",
                     "a worker thread panicked",
-                    "restart the process and report the panic message above",
+                    "restart the process and report the line event=\"panic\" above",
                 );
                 return (Ended::Environment(error), true);
             }
         }
     }
-    (verdict, true)
+    // A second signal is answered as such, also when it came while the group was being left.
+    (if verdict == Ended::Drained && stop.forced() { Ended::Forced } else { verdict }, true)
 }

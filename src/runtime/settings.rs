@@ -70,7 +70,7 @@ pub struct Settings {
     pub sizes: Sizes,
     /// False on the embedded broker: no restore, no size check, from the beginning.
     pub durable: bool,
-    /// Raw librdkafka properties, checked by [`super::kafka::check_properties`].
+    /// Raw librdkafka properties, without those of [`super::config::DENIED_PROPERTIES`].
     pub properties: BTreeMap<String, String>,
 }
 

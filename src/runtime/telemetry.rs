@@ -3,7 +3,10 @@
 //! The table [`METRICS`] is the written specification: name, kind, help, labels with their bounds, buckets.
 //! The handles of [`Metrics`] are made from it, so a metric that is not in the table cannot exist, and
 //! `docs/metrics.md` is generated from it. Closed labels list their values; an open label (`fleet`, `topic`,
-//! `partition`, `kind`) takes as many values as its bound and folds the rest into `_other`, counted.
+//! `partition`, `kind`) takes as many values as its bound and folds the rest into `_other`, counted. All metrics
+//! share the values of `fleet`, so that a fleet has the same name in each.
+//!
+//! A metric stands in the table only if something fills it: a dashboard must not be built on zeros.
 //!
 //! No label and no log line holds text from outside: the engine's [`Observation`]s cannot carry any.
 
@@ -13,11 +16,13 @@ use crate::engine::provider::Provider;
 use crate::engine::verdict::Decision;
 use crate::engine::wire::EventType;
 use crate::runtime::config::{Log, LogFormat};
+use crate::runtime::panics;
+use crate::runtime::port::Cause;
 use prometheus::core::Collector;
 use prometheus::{GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, TextEncoder};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// What every metric's name begins with.
 pub const PREFIX: &str = "sluicegate_";
@@ -84,6 +89,8 @@ const PROVIDER: Label = closed(
         "unknown",
     ],
 );
+/// Why a producer was replaced: another took its name, or a cause of [`Cause::LABELS`].
+const REBUILDS: [&str; 7] = ["fenced", "generation", "too_large", "timeout", "transport", "denied", "other"];
 const DECISION: Label = closed("decision", &["allow", "redact", "block"]);
 const ACTION: Label = closed("action", &["allow", "redact", "block"]);
 
@@ -110,7 +117,8 @@ macro_rules! metrics {
             pub fn new() -> Result<Metrics, prometheus::Error> {
                 let registry = Registry::new();
                 let overflow = IntCounterVec::new(opts(&table::label_overflow), &["label"])?;
-                Ok(Metrics { $($field: $kind::new(&table::$field, &registry, &overflow)?,)* registry })
+                let common = Common { registry, overflow, fleets: Arc::default() };
+                Ok(Metrics { $($field: $kind::new(&table::$field, &common)?,)* registry: common.registry })
             }
         }
     };
@@ -176,20 +184,24 @@ metrics! {
         "Key plus value bytes of records of committed transactions, state aside.";
     dlq_records: Counter "dlq_records_total" [closed("stage", &["decode", "engine", "publish"]), open("reason", 16)] &[],
         "Records sent to the dead-letter topic.";
-    transactions: Counter "transactions_total" [closed("outcome", &["committed", "aborted"])] &[],
-        "Kafka transactions by how they ended.";
-    transaction_aborts: Counter "transaction_aborts_total" [open("cause", 8)] &[],
-        "Transactions that did not commit, by cause.";
+    transactions: Counter "transactions_total" [closed("outcome", &["committed", "aborted", "fenced", "abandoned"])] &[],
+        "Kafka transactions by how they ended; abandoned: the end stayed unknown, so the producer was replaced and the committed offsets decided.";
+    transaction_aborts: Counter "transaction_aborts_total" [closed("cause", &Cause::LABELS)] &[],
+        "Transactions whose commit was not confirmed, by cause.";
     transaction_duration: Histogram "transaction_duration_seconds" [] TIME,
         "Time a worker spent on ending a transaction.";
     transaction_records: Histogram "transaction_records" [] COUNTS,
         "Input records per committed transaction.";
-    producer_rebuilds: Counter "producer_rebuilds_total" [open("reason", 8)] &[],
-        "Transactional producers destroyed and rebuilt.";
+    transaction_open: Gauge "transaction_open_seconds" [] &[],
+        "Age of the oldest open transaction; it holds back every read_committed reader of the outputs.";
+    producer_rebuilds: Counter "producer_rebuilds_total" [closed("reason", &REBUILDS)] &[],
+        "Transactional producers destroyed and rebuilt: fenced by another, or the cause that left a transaction's end unknown.";
     assigned_partitions: Gauge "assigned_partitions" [TOPIC] &[],
         "Input partitions assigned to this instance.";
     consumer_lag_records: Gauge "consumer_lag_records" [TOPIC, PARTITION] &[],
         "Last stable offset minus position; owned partitions only.";
+    consumer_lag_seconds: Gauge "consumer_lag_seconds" [TOPIC] &[],
+        "While records wait: age of the last record read, of the partition furthest behind; 0 when all are read.";
     partitions_paused: Gauge "partitions_paused" [closed("reason", &["restore", "output_partitions"])] &[],
         "Assigned partitions that are not read: their state is being restored, or an output topic has too few partitions.";
     rebalances: Counter "rebalances_total" [closed("event", &["assign", "revoke", "lost"])] &[],
@@ -198,6 +210,10 @@ metrics! {
         "Seconds since the slowest worker's poll loop last ran.";
     restore_duration: Histogram "restore_duration_seconds" [] TIME,
         "Assignment to state restored, per partition.";
+    restore_remaining: Gauge "restore_remaining_records" [] &[],
+        "Changelog offsets still to be read before the partitions under restore are judged.";
+    connected_brokers: Gauge "kafka_connected_brokers" [] &[],
+        "Brokers that a worker's consumer is connected to; of several workers the fewest.";
     label_overflow: Counter "label_overflow_total" [open("label", 16)] &[],
         "Label values folded into _other because their bound was reached.";
 }
@@ -206,17 +222,27 @@ fn opts(metric: &Metric) -> Opts {
     Opts::new(format!("{PREFIX}{}", metric.name), metric.help)
 }
 
+/// The values that an open label has taken.
+type Values = Arc<RwLock<BTreeSet<String>>>;
+
+/// What the handles of all metrics share.
+struct Common {
+    registry: Registry,
+    overflow: IntCounterVec,
+    fleets: Values,
+}
+
 /// Keeps open labels within their bounds.
 struct Bounds {
     metric: &'static Metric,
-    seen: Vec<RwLock<BTreeSet<String>>>,
+    seen: Vec<Values>,
     overflow: IntCounterVec,
 }
 
 impl Bounds {
-    fn new(metric: &'static Metric, overflow: &IntCounterVec) -> Self {
-        let seen = metric.labels.iter().map(|_| RwLock::default()).collect();
-        Self { metric, seen, overflow: overflow.clone() }
+    fn new(metric: &'static Metric, common: &Common) -> Self {
+        let values = |l: &Label| if l.name == FLEET.name { Arc::clone(&common.fleets) } else { Arc::default() };
+        Self { metric, seen: metric.labels.iter().map(values).collect(), overflow: common.overflow.clone() }
     }
 
     fn names(&self) -> Vec<&'static str> {
@@ -262,15 +288,15 @@ pub struct Counter {
 }
 
 impl Counter {
-    fn new(metric: &'static Metric, registry: &Registry, overflow: &IntCounterVec) -> Result<Self, prometheus::Error> {
-        let bounds = Bounds::new(metric, overflow);
+    fn new(metric: &'static Metric, common: &Common) -> Result<Self, prometheus::Error> {
+        let bounds = Bounds::new(metric, common);
         // The overflow counter is the one that all bounds share.
         let vec = if metric.name == table::label_overflow.name {
-            overflow.clone()
+            common.overflow.clone()
         } else {
             IntCounterVec::new(opts(metric), &bounds.names())?
         };
-        register(registry, &vec)?;
+        register(&common.registry, &vec)?;
         Ok(Self { vec, bounds })
     }
     pub fn add<const N: usize>(&self, labels: [&str; N], by: u64) {
@@ -291,10 +317,10 @@ pub struct Gauge {
 }
 
 impl Gauge {
-    fn new(metric: &'static Metric, registry: &Registry, overflow: &IntCounterVec) -> Result<Self, prometheus::Error> {
-        let bounds = Bounds::new(metric, overflow);
+    fn new(metric: &'static Metric, common: &Common) -> Result<Self, prometheus::Error> {
+        let bounds = Bounds::new(metric, common);
         let vec = GaugeVec::new(opts(metric), &bounds.names())?;
-        register(registry, &vec)?;
+        register(&common.registry, &vec)?;
         Ok(Self { vec, bounds })
     }
     pub fn set<const N: usize>(&self, labels: [&str; N], value: f64) {
@@ -316,11 +342,11 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    fn new(metric: &'static Metric, registry: &Registry, overflow: &IntCounterVec) -> Result<Self, prometheus::Error> {
-        let bounds = Bounds::new(metric, overflow);
+    fn new(metric: &'static Metric, common: &Common) -> Result<Self, prometheus::Error> {
+        let bounds = Bounds::new(metric, common);
         let options = HistogramOpts { common_opts: opts(metric), buckets: metric.buckets.to_vec() };
         let vec = HistogramVec::new(options, &bounds.names())?;
-        register(registry, &vec)?;
+        register(&common.registry, &vec)?;
         Ok(Self { vec, bounds })
     }
     pub fn observe<const N: usize>(&self, labels: [&str; N], value: f64) {
@@ -472,6 +498,9 @@ pub fn init_logs(log: &Log, colour: bool) {
     let base = fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
     let _ = match log.format {
         LogFormat::Human => base.with_ansi(colour).try_init(),
-        LogFormat::Json => base.json().flatten_event(true).with_current_span(false).try_init(),
+        LogFormat::Json => {
+            panics::as_json();
+            base.json().flatten_event(true).with_current_span(false).try_init()
+        }
     };
 }

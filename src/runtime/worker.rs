@@ -39,7 +39,7 @@ const TICK_BUDGET: u32 = 1_000;
 /// After how many failed transactions in a row a worker does not count as ready.
 const UNREADY_AFTER: u32 = 3;
 
-/// What a worker tells of itself. Called on the worker's thread: must not block.
+/// What a worker tells of itself, on its own thread, and the restore on its: must not block.
 pub trait Telemetry: Send + Sync {
     /// One record was judged; `took` is the engine's time.
     fn stepped(&self, _input: &Input<'_>, _outcome: Outcome, _out: &Out, _took: Duration) {}
@@ -49,17 +49,24 @@ pub trait Telemetry: Send + Sync {
     fn committed(&self, _worker: u32, _records: u64, _took: Duration) {}
     /// The oldest record of a committed batch waited this long from its timestamp to the commit.
     fn latency(&self, _worker: u32, _ms: i64) {}
-    fn aborted(&self, _worker: u32, _cause: &Cause) {}
-    /// The producer was replaced; `reason` is a closed set.
-    fn rebuilt(&self, _worker: u32, _reason: &'static str) {}
+    /// A transaction's commit was not confirmed: it is `aborted`, another producer `fenced` it, or it is `abandoned`,
+    /// because how it ended is not known.
+    fn undone(&self, _worker: u32, _outcome: &'static str, _cause: &Cause) {}
+    /// The producer was replaced for `reason`, a closed set; `committed` says how the transaction ended after all.
+    fn rebuilt(&self, _worker: u32, _reason: &'static str, _committed: bool) {}
     /// `kind`: `assign`, `revoke`, `lost`.
     fn rebalanced(&self, _worker: u32, _kind: &'static str, _parts: usize) {}
     fn restored(&self, _at: PartitionId, _took: Duration) {}
     /// What a partition does now; `None`: it is not ours any more.
     fn phase(&self, _at: PartitionId, _phase: Option<PhaseKind>) {}
-    fn lag(&self, _at: PartitionId, _records: i64) {}
-    /// The loop ran; `ready` is false while the worker cannot commit.
-    fn alive(&self, _worker: u32, _ready: bool) {}
+    /// Records that wait, and how old the last one read is, in milliseconds; 0 where none waits.
+    fn lag(&self, _at: PartitionId, _records: i64, _ms: i64) {}
+    /// The loop ran; `ready` is false while the worker cannot commit, `open` is the age of its transaction.
+    fn alive(&self, _worker: u32, _ready: bool, _open: Option<Duration>) {}
+    /// How many brokers the worker's consumer is connected to.
+    fn connected(&self, _worker: u32, _brokers: usize) {}
+    /// Changelog records that the restore has still to read, in all partitions.
+    fn restoring(&self, _records: u64) {}
 }
 
 /// Tells nothing.
@@ -120,6 +127,8 @@ struct Live<S> {
     tick: i64,
     /// The largest timestamp of a record.
     newest: i64,
+    /// The timestamp of the last record read, once there is one.
+    last: Option<i64>,
     at_end: bool,
     touched: bool,
     /// The transaction that fixes where it begins is not committed yet, and it is not read.
@@ -231,7 +240,8 @@ where
         if self.stop.draining() {
             return Err(self.drain());
         }
-        self.telemetry.alive(self.number, self.failures < UNREADY_AFTER);
+        let open = self.batch.open.then(|| self.ports.clock.now().saturating_sub(self.batch.since));
+        self.telemetry.alive(self.number, self.failures < UNREADY_AFTER, open);
         self.finish_restores()?;
         self.tick()?;
         self.look_at_outputs()?;
@@ -310,6 +320,7 @@ where
             telemetry.stepped(&input, outcome, out, clock.now().saturating_sub(began));
             live.next = record.offset + 1;
             live.at_end = false;
+            live.last = record.timestamp.or(live.last);
             if let Some(timestamp) = record.timestamp {
                 live.newest = live.newest.max(timestamp);
                 batch.oldest = Some(batch.oldest.map_or(timestamp, |o| o.min(timestamp)));
@@ -345,11 +356,17 @@ where
         }
         self.last_tick = at;
         let wall = self.ports.clock.wall();
-        let Self { ports, phases, batch, out, judge, telemetry, settings, .. } = self;
+        let Self { number, ports, phases, batch, out, judge, telemetry, settings, .. } = self;
+        if let Some(brokers) = ports.source.brokers() {
+            telemetry.connected(*number, brokers);
+        }
         for (&at, phase) in phases.iter_mut() {
             let Phase::Live(live) = phase else { continue };
             if let Some(end) = ports.source.end(at) {
-                telemetry.lag(at, (end - live.next).max(0));
+                // The end is some seconds old, and a record read since then does not wait.
+                let records = if live.at_end { 0 } else { (end - live.next).max(0) };
+                let age = live.last.filter(|_| records > 0).map_or(0, |last| (wall - last).max(0));
+                telemetry.lag(at, records, age);
             }
             // A backlog must not expire calls whose next chunks still wait in it.
             let now = if live.at_end { wall } else { wall.min(live.newest) };

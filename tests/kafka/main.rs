@@ -8,6 +8,7 @@
     reason = "tests read files and clocks, and fail by panicking"
 )]
 
+mod binary;
 mod embedded;
 mod exactly_once;
 mod hostile;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rdkafka::config::ClientConfig;
@@ -13,8 +13,9 @@ use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use serde_json::Value;
 
-use crate::support::client::{create_topic, eventually, read_committed};
-use crate::support::{broker, unique};
+use crate::support::broker;
+use crate::support::client::{eventually, read_committed};
+use crate::support::world::World;
 
 const EVENTS: usize = 100_000;
 const PARTITIONS: i32 = 8;
@@ -78,69 +79,7 @@ fn renamed(line: &str, copy: usize) -> Record {
     (new, line.into_bytes())
 }
 
-/// Topics, a configuration file and a key of their own.
-struct World {
-    folder: tempfile::TempDir,
-    bootstrap: String,
-    input: String,
-    verdicts: String,
-    redacted: String,
-}
-
 impl World {
-    fn new(bootstrap: &str) -> World {
-        let folder = tempfile::tempdir().expect("a folder");
-        let world = World {
-            folder,
-            bootstrap: bootstrap.to_owned(),
-            input: unique("events"),
-            verdicts: unique("verdicts"),
-            redacted: unique("redacted"),
-        };
-        create_topic(bootstrap, &world.input, PARTITIONS, &[]);
-        let key = world.folder.path().join("key");
-        std::fs::write(&key, "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff").expect("a key");
-        let config = format!(
-            "kafka:\n  bootstrap_servers: {bootstrap}\n  group: {}\n  inputs: [{}]\n  session_timeout: 6s\n  \
-             topics: {{verdicts: {}, redacted: {}, deadletters: {}}}\n\
-             engine:\n  fingerprint_key_file: {}\n\
-             worker: {{transaction_timeout: 6s, drain_timeout: 5s}}\nhttp:\n  listen: 127.0.0.1:0\n",
-            unique("group"),
-            world.input,
-            world.verdicts,
-            world.redacted,
-            unique("deadletters"),
-            key.display(),
-        );
-        std::fs::write(world.config(), config).expect("a configuration");
-        let made = world.command("topics").arg("apply").status().expect("topics apply");
-        assert!(made.success(), "topics apply: {made}");
-        world
-    }
-
-    fn config(&self) -> PathBuf {
-        self.folder.path().join("sluicegate.yaml")
-    }
-
-    fn command(&self, name: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sluicegate"));
-        command.arg("--config").arg(self.config()).arg(name).stdin(Stdio::null());
-        command
-    }
-
-    fn instance(&self, name: &str) -> Instance {
-        let log = self.folder.path().join(format!("{name}-{}.log", unique("log")));
-        let file = std::fs::File::create(&log).expect("a log");
-        let child = self
-            .command("run")
-            .env("SLUICEGATE__KAFKA__INSTANCE", name)
-            .stdout(Stdio::null())
-            .stderr(file)
-            .spawn()
-            .expect("an instance");
-        Instance { child, log }
-    }
-
     /// What `check` says of these records: the verdicts, and the values of redacted records.
     fn expected(&self, records: &[Record]) -> Judged {
         let file = self.folder.path().join("events.jsonl");
@@ -170,7 +109,7 @@ impl World {
         judged
     }
 
-    fn seen(&self) -> Judged {
+    fn both(&self) -> Judged {
         let mut judged = Judged::default();
         for record in read_committed(&self.bootstrap, &self.verdicts) {
             judged.verdict(serde_json::from_str(&record.text()).expect("a verdict"));
@@ -216,7 +155,7 @@ impl World {
     fn compare(&self, expected: &Judged) {
         let enough = || read_committed(&self.bootstrap, &self.verdicts).len() >= expected.total();
         let arrived = eventually(Duration::from_secs(180), enough);
-        let seen = self.seen();
+        let seen = self.both();
         let missing = difference(&expected.verdicts, &seen.verdicts);
         let beyond = difference(&seen.verdicts, &expected.verdicts);
         assert!(
@@ -269,40 +208,10 @@ fn difference<'a>(these: &'a BTreeMap<String, usize>, those: &BTreeMap<String, u
     these.iter().filter(|(text, n)| those.get(*text).copied().unwrap_or(0) < **n).map(|(text, _)| text).collect()
 }
 
-/// A process of the service; killed and reaped when it is dropped.
-struct Instance {
-    child: Child,
-    log: PathBuf,
-}
-
-impl Instance {
-    fn drain(mut self) {
-        let sent = Command::new("kill").arg("-TERM").arg(self.child.id().to_string()).status().expect("kill");
-        assert!(sent.success());
-        let ended = eventually(Duration::from_secs(40), || self.child.try_wait().expect("a child").is_some());
-        let code = self.child.try_wait().expect("a child").and_then(|status| status.code());
-        assert!(ended && code == Some(0), "SIGTERM ended with {code:?}\n{}", self.log());
-    }
-
-    fn log(&self) -> String {
-        std::fs::read_to_string(&self.log).unwrap_or_default()
-    }
-}
-
-impl Drop for Instance {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        if std::thread::panicking() {
-            eprintln!("--- {}\n{}", self.log.display(), self.log());
-        }
-    }
-}
-
 #[test]
 fn verdicts_on_kafka_equal_those_of_check() {
     let (Some(corpus), Some(broker)) = (corpus(), broker()) else { return };
-    let world = World::new(&broker.bootstrap);
+    let world = World::new(&broker.bootstrap, PARTITIONS);
     let records = traffic(&corpus);
     let expected = world.expected(&records);
     world.produce(&records, Duration::ZERO);
@@ -322,7 +231,7 @@ fn verdicts_on_kafka_equal_those_of_check() {
 #[test]
 fn verdicts_are_the_same_when_instances_are_killed() {
     let (Some(corpus), Some(broker)) = (corpus(), broker()) else { return };
-    let world = World::new(&broker.bootstrap);
+    let world = World::new(&broker.bootstrap, PARTITIONS);
     let records = traffic(&corpus);
     let expected = world.expected(&records);
     let mut random = Instant::now().elapsed().as_nanos() as u64 ^ u64::from(std::process::id());

@@ -92,6 +92,35 @@ fn a_broker_that_is_away_fails_readiness_only() {
 }
 
 #[test]
+fn connected_to_no_broker_is_not_ready() {
+    let s = server();
+    s.live();
+    s.health.connected(0, 3);
+    assert_eq!(s.get("/readyz").0, 200);
+    s.health.connected(0, 0);
+    let (status, body) = s.get("/readyz");
+    assert!(status == 503 && body.contains("connected to no broker"), "{body}");
+    assert_eq!(s.get("/livez").0, 200);
+    assert!(s.get("/metrics").1.contains("sluicegate_kafka_connected_brokers 0"));
+}
+
+#[test]
+fn an_open_transaction_ages_until_it_ends() {
+    let s = server();
+    let age = || -> f64 {
+        let text = s.get("/metrics").1;
+        let line = text.lines().find_map(|l| l.strip_prefix("sluicegate_transaction_open_seconds "));
+        line.and_then(|v| v.parse().ok()).expect("a value")
+    };
+    assert_eq!(age(), 0.0);
+    s.health.transaction(0, Some(Duration::ZERO));
+    std::thread::sleep(Duration::from_millis(30));
+    assert!((0.02..10.0).contains(&age()), "it ages although the worker says nothing");
+    s.health.transaction(0, None);
+    assert_eq!(age(), 0.0);
+}
+
+#[test]
 fn a_dead_client_fails_all() {
     let s = server();
     s.live();

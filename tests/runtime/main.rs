@@ -13,3 +13,4 @@ mod config;
 mod docs;
 mod fixture;
 mod metrics;
+mod panics;

@@ -3,10 +3,20 @@
 use sluicegate::engine::Observation;
 use sluicegate::engine::policy::{Mode, Severity};
 use sluicegate::engine::provider::Provider;
+use sluicegate::engine::state::PartitionState;
 use sluicegate::engine::verdict::{Checkpoint, Decision};
 use sluicegate::engine::wire::EventType;
+use sluicegate::engine::{Emission, Engine, Input, Out, Outcome, To};
+use sluicegate::runtime::admin::Health;
+use sluicegate::runtime::config::{self, Need};
+use sluicegate::runtime::port::{Cause, PartitionId};
+use sluicegate::runtime::reporter::Reporter;
+use sluicegate::runtime::settings::Settings;
 use sluicegate::runtime::telemetry::{Kind, METRICS, Metrics, OTHER, PREFIX};
-use std::collections::BTreeSet;
+use sluicegate::runtime::worker::{PhaseKind, Telemetry};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
 
 fn metrics() -> Metrics {
     Metrics::new().expect("the table is sound")
@@ -87,4 +97,119 @@ fn labels_are_bounded_and_the_overflow_is_counted() {
     // A closed label takes nothing that is not in its list.
     m.record_outcomes.inc(["invented"]);
     assert!(m.text().contains(&format!(r#"record_outcomes_total{{outcome="{OTHER}"}} 1"#)));
+}
+
+#[test]
+fn a_fleet_has_the_same_name_in_every_metric() {
+    let m = metrics();
+    for n in 0..40 {
+        m.observe(&[verdict(&format!("fleet-{n}"), Decision::Allow)]);
+    }
+    // The last ones are `_other` here, though this counter has room.
+    m.observe(&[verdict("fleet-39", Decision::Block), verdict("fleet-0", Decision::Block)]);
+    let text = m.text();
+    for line in [r#"blocks_total{fleet="_other",policy="SG08"} 1"#, r#"blocks_total{fleet="fleet-0",policy="SG08"} 1"#]
+    {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+}
+
+/// The fleet labels of a result from each of these fleets.
+fn labels(configuration: &str, fleets: &[&str]) -> Vec<String> {
+    let config = config::from_text(configuration, HashMap::new(), Need::Engine).expect("no problems");
+    let engine = Engine::new(config.engine_settings("local", None).expect("settings")).expect("an engine");
+    let mut state = PartitionState::new();
+    state.begin();
+    let mut found = Vec::new();
+    for fleet in fleets {
+        let headers: [(&str, Option<&[u8]>); 6] = [
+            ("ce_specversion", Some(b"1.0")),
+            ("ce_id", Some(b"1")),
+            ("ce_source", Some(b"/me")),
+            ("ce_type", Some(b"io.sluicegate.tool.result.v1")),
+            ("content-type", Some(b"application/json")),
+            ("ce_fleet", Some(fleet.as_bytes())),
+        ];
+        let value = br#"{"call_id":"c","tool":"t","outcome":"ok","content":"hello"}"#;
+        let mut out = Out::default();
+        let (key, value) = (Some(fleet.as_bytes()), Some(&value[..]));
+        let input = Input { topic: "t", partition: 0, offset: 0, timestamp: None, key, headers: &headers, value };
+        assert_eq!(engine.step(&mut state, &input, &mut out), Outcome::Judged);
+        found.extend(out.observations.into_iter().filter_map(|o| match o {
+            Observation::Verdict { fleet, .. } => Some(fleet),
+            _ => None,
+        }));
+    }
+    found
+}
+
+#[test]
+fn fleets_are_labels_as_configured_or_as_seen() {
+    let fleets = ["support", "default", "ops", "<b>ignore all rules"];
+    assert_eq!(labels("fleets: {support: {}}", &fleets), ["support", "default", OTHER, OTHER]);
+    let seen = labels("", &fleets);
+    assert_eq!(seen[..3], fleets[..3]);
+    assert!(seen[3].starts_with('~') && seen[3].len() == 13, "a name that is not plain is no label: {seen:?}");
+}
+
+/// One record that gave one verdict, told by a worker.
+fn tell_one(reporter: &Reporter) {
+    let emission =
+        Emission { to: To::Verdicts, key: None, headers: Vec::new(), value: Some(vec![0; 7]), timestamp: None };
+    let mut out = Out::default();
+    out.emissions.push(emission);
+    out.observations.push(verdict("default", Decision::Allow));
+    let input =
+        Input { topic: "events", partition: 0, offset: 0, timestamp: None, key: None, headers: &[], value: None };
+    reporter.stepped(&input, Outcome::Judged, &out, Duration::from_micros(5));
+}
+
+#[test]
+fn what_a_transaction_produced_counts_once_it_is_known_to_be_committed() {
+    let (m, health) = (Arc::new(metrics()), Arc::new(Health::new(1, Duration::from_secs(300))));
+    let reporter = Reporter::new(&m, &health, &Settings::new("", "g", &["events"]));
+    let produced = || m.records_produced.get(["sluicegate.verdicts"]);
+    let lost = Cause::Timeout("no answer".into());
+    tell_one(&reporter);
+    reporter.committed(0, 1, Duration::from_millis(3));
+    assert_eq!(produced(), 1);
+    tell_one(&reporter);
+    reporter.undone(0, "aborted", &Cause::Generation("moved on".into()));
+    reporter.committed(0, 0, Duration::from_millis(3));
+    assert_eq!(produced(), 1, "what was aborted does not count");
+    tell_one(&reporter);
+    reporter.undone(0, "abandoned", &lost);
+    reporter.rebuilt(0, "timeout", true);
+    assert_eq!(produced(), 2, "it was committed after all");
+    tell_one(&reporter);
+    reporter.undone(0, "fenced", &Cause::Other("fenced".into()));
+    reporter.rebuilt(0, "fenced", false);
+    reporter.committed(0, 0, Duration::from_millis(3));
+    assert_eq!(produced(), 2);
+    for (outcome, n) in [("committed", 3), ("aborted", 1), ("abandoned", 1), ("fenced", 1), (OTHER, 0)] {
+        assert_eq!(m.transactions.get([outcome]), n, "{outcome}");
+    }
+    assert_eq!((m.producer_rebuilds.get(["timeout"]), m.producer_rebuilds.get(["fenced"])), (1, 1));
+}
+
+#[test]
+fn seconds_of_lag_are_those_of_the_partition_furthest_behind() {
+    let (m, health) = (Arc::new(metrics()), Arc::new(Health::new(1, Duration::from_secs(300))));
+    let reporter = Reporter::new(&m, &health, &Settings::new("", "g", &["events"]));
+    let lag = || {
+        m.text()
+            .lines()
+            .find_map(|l| l.strip_prefix(r#"sluicegate_consumer_lag_seconds{topic="events"} "#).map(str::to_owned))
+    };
+    let [a, b] = [0, 1].map(|partition| PartitionId { topic: 0, partition });
+    for at in [a, b] {
+        reporter.phase(at, Some(PhaseKind::Live));
+    }
+    reporter.lag(a, 10, 2_500);
+    reporter.lag(b, 1, 500);
+    assert_eq!(lag().as_deref(), Some("2.5"));
+    reporter.phase(a, None);
+    assert_eq!(lag().as_deref(), Some("0.5"), "what is not ours does not count");
+    reporter.lag(b, 0, 0);
+    assert_eq!(lag().as_deref(), Some("0"));
 }

@@ -110,7 +110,7 @@ impl<'a, 'r> Run<'a, 'r> {
         }
         let o = &self.origin;
         self.out.observations.push(Observation::Verdict {
-            fleet: o.fleet.to_owned(),
+            fleet: self.fleet_label(),
             provider: o.provider,
             checkpoint: draft.checkpoint,
             decision,
@@ -179,6 +179,16 @@ impl<'a, 'r> Run<'a, 'r> {
         draft.block("verdicts_omitted", Evidence::Count { found: omitted, limit });
         draft.complete = false;
         self.write(draft);
+    }
+
+    /// The fleet as a metric's label.
+    pub(super) fn fleet_label(&self) -> String {
+        let (fleet, known) = (self.origin.fleet, &self.engine.settings.fleet_labels);
+        match known.is_empty() {
+            true => self.clean(fleet.as_bytes()),
+            false if fleet == "default" || known.iter().any(|k| k == fleet) => fleet.to_owned(),
+            false => "_other".to_owned(),
+        }
     }
 
     /// Binary-mode CloudEvents headers of a record of our own.

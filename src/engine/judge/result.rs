@@ -264,7 +264,7 @@ impl<'a, 'r> Run<'a, 'r> {
             let action = if draft.fold().1 == Decision::Allow { Decision::Allow } else { finding.effect };
             let removed = if action == Decision::Allow { 0 } else { taken.saturating_sub(kept) };
             seen.push(Observation::Oversize {
-                fleet: self.origin.fleet.to_owned(),
+                fleet: self.fleet_label(),
                 provider: self.origin.provider,
                 action,
                 removed,

@@ -1,7 +1,7 @@
 //! The registry: every policy of this build, and how settings become compiled policies.
 //!
 //! Adding a policy is one file and two lines: its `mod` in `mod.rs` and its line in [`registry!`]. Catalogue,
-//! default options, settings, digest and dispatch derive from those. Invariant: the digest covers everything
+//! page, default options, settings, digest and dispatch derive from those. Invariant: the digest covers everything
 //! that can change a verdict, defaults included, so a new default is a new digest.
 
 use super::report::{MAX_RULES, Speaker};
@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 macro_rules! registry {
-    ($($field:ident: $policy:ty,)+) => {
+    ($($field:ident: $policy:ty = $file:literal,)+) => {
         static CATALOGUE: &[&Meta] = &[$(&<$policy as Policy>::META,)+];
 
         struct Compiled {
@@ -42,13 +42,20 @@ macro_rules! registry {
             })+
             None
         }
+
+        fn page(code: &str) -> Option<&'static str> {
+            $(if code == <$policy as Policy>::META.code {
+                return Some(include_str!($file));
+            })+
+            None
+        }
     };
 }
 
 registry! {
-    sg01: OutputBounds,
-    sg04: ArgumentChecks,
-    sg08: FinalArguments,
+    sg01: OutputBounds = "sg01_output_bounds.rs",
+    sg04: ArgumentChecks = "sg04_argument_checks.rs",
+    sg08: FinalArguments = "sg08_final_arguments.rs",
 }
 
 /// All policies of this build, compiled.
@@ -95,6 +102,12 @@ impl Policies {
     /// The default options of a policy as JSON, for `policies CODE` and the configuration reference.
     pub fn default_options(code: &str) -> Option<Value> {
         default_options(code)
+    }
+
+    /// A policy's page: the documentation at the head of its file, as Markdown.
+    pub fn page(code: &str) -> Option<String> {
+        let head = page(code)?.lines().map_while(|line| line.strip_prefix("//!"));
+        Some(head.map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(line))).collect())
     }
 
     /// Lets every enabled policy look at the subject.

@@ -74,7 +74,6 @@ pub fn run(global: &Global, args: &Args) -> Result<Exit, Failure> {
 
     let mut engine_settings = global.settings(&config, "demo")?;
     engine_settings.group.clone_from(&settings.group);
-    engine_settings.fleet_labels.extend(["support", "research", "ops"].map(str::to_owned));
     let bundle = engine_settings.policy.bundle.clone();
     let engine = Arc::new(engine(engine_settings)?);
     let metrics = new_metrics()?;
@@ -114,7 +113,11 @@ pub fn run(global: &Global, args: &Args) -> Result<Exit, Failure> {
     health.drain();
     stop.request();
     let ended = service.join().unwrap_or_else(|_| {
-        Err(EnvironmentError::new("worker_panic", "the service thread panicked", "report the panic message above"))
+        Err(EnvironmentError::new(
+            "worker_panic",
+            "the service thread panicked",
+            "report the line event=\"panic\" above",
+        ))
     });
     // The worker's own end says more than what the reader missed because of it.
     let exit = exit(ended?)?;

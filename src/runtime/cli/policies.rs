@@ -3,6 +3,7 @@
 use super::style::{Cell, Style, Tone, decision_tone, table};
 use super::{Exit, Failure, Global};
 use crate::engine::policy::{Meta, Policies};
+use crate::engine::verdict::Decision;
 use crate::runtime::telemetry::severity;
 use std::io::Write as _;
 
@@ -48,27 +49,46 @@ fn catalogue(style: Style) -> String {
     table(style, &["code", "policy", "checklist", "rules", "summary"], &rows)
 }
 
+/// What it checks to its source, from the head of its file; then its rules, and its options.
 fn page(style: Style, meta: &Meta) -> String {
+    let mut out = String::new();
+    for line in Policies::page(meta.code).unwrap_or_default().lines() {
+        let line = match line.strip_prefix("# ") {
+            Some(head) => style.paint(Tone::Head, head),
+            None if out.is_empty() => {
+                style.paint(Tone::Head, &format!("{} ({})", line.trim_end_matches('.'), meta.name))
+            }
+            None => line.to_owned(),
+        };
+        out.push_str(&line);
+        out.push('\n');
+    }
     let rows: Vec<Vec<Cell>> = meta
         .rules
         .iter()
         .map(|r| {
+            let effect = |effect: Decision| Cell(decision_tone(effect.name()), effect.name().into());
             vec![
                 r.name.into(),
-                Cell(decision_tone(r.effect.name()), r.effect.name().into()),
-                Cell(decision_tone(r.strict.name()), r.strict.name().into()),
                 severity(r.severity).into(),
+                effect(r.effect),
+                effect(r.strict),
+                effect(r.effect),
                 r.message.into(),
             ]
         })
         .collect();
-    let mut out = format!("{} {}\n", style.paint(Tone::Head, meta.code), meta.name);
-    out.push_str(&format!("{}\nchecklist: {}\n\n", meta.summary, meta.checklist));
-    out.push_str(&table(style, &["rule", "standard", "strict", "severity", "message"], &rows));
-    if let Some(options) = Policies::default_options(meta.code)
-        && let Ok(text) = serde_json::to_string_pretty(&options)
+    out.push_str(&format!("\n{}\n", style.paint(Tone::Head, "Rules")));
+    out.push_str(&table(style, &["rule", "severity", "standard", "strict", "monitor", "message"], &rows));
+    out.push_str("under monitor the decision is said and the action is allow; under off no rule is asked\n");
+    if let Some(serde_json::Value::Object(options)) = Policies::default_options(meta.code)
+        && !options.is_empty()
     {
-        out.push_str(&format!("\noptions (policy.policies.{}.options), with their defaults:\n{text}\n", meta.code));
+        let rows: Vec<Vec<Cell>> =
+            options.iter().map(|(name, default)| vec![name.as_str().into(), default.to_string().into()]).collect();
+        let path = format!("policy.policies.{}.options", meta.code);
+        out.push_str(&format!("\n{}\n", style.paint(Tone::Head, &path)));
+        out.push_str(&table(style, &["option", "default"], &rows));
     }
     out
 }

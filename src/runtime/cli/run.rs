@@ -113,7 +113,7 @@ async fn supervise(config: &Config, admin: Arc<Admin>, service: Service) -> Resu
         tokio::select! {
             ended = &mut ended => break ended.unwrap_or_else(|_| Err(Failure::Said(
                 Exit::Environment,
-                "the service thread panicked; restart the process and report the panic message above".into(),
+                "the service thread panicked; restart the process and report the line event=\"panic\" above".into(),
             ))),
             () = signals.next() => {
                 tracing::info!(event = "service.signal", draining = stop.draining());

@@ -32,6 +32,7 @@ struct Shared {
     /// What the client was told to read; anything else may not be taken from it again.
     started: BTreeSet<PartitionId>,
     ends: BTreeMap<PartitionId, i64>,
+    brokers: Option<usize>,
 }
 
 struct Context {
@@ -77,7 +78,14 @@ impl ClientContext for Context {
     }
 
     fn stats(&self, statistics: Statistics) {
+        // A broker has several entries (by address, by number, as the group's coordinator); its number is the same.
+        let up = statistics
+            .brokers
+            .values()
+            .filter(|b| b.nodeid >= 0 && matches!(b.state.as_str(), "UP" | "UPDATE"))
+            .map(|b| b.nodeid);
         let mut shared = self.shared();
+        shared.brokers = Some(up.collect::<BTreeSet<_>>().len());
         for (topic, partitions) in &statistics.topics {
             for partition in partitions.partitions.values().filter(|p| p.desired && p.ls_offset >= 0) {
                 if let Some(at) = self.id(topic, partition.partition) {
@@ -329,6 +337,10 @@ impl Source for KafkaSource {
 
     fn end(&self, at: PartitionId) -> Option<i64> {
         self.context.shared().ends.get(&at).copied()
+    }
+
+    fn brokers(&self) -> Option<usize> {
+        self.context.shared().brokers
     }
 
     fn close(&mut self) {

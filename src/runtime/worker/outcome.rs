@@ -71,17 +71,17 @@ where
 
     /// Everything but `Done`.
     pub(super) fn undo(&mut self, commit: Commit) -> Result<(), Ended> {
-        let (cause, label) = match &commit {
+        let (cause, outcome) = match &commit {
             Commit::Done => return Ok(()),
             Commit::Aborted(cause) => (cause, "aborted"),
-            Commit::Indefinite(cause) => (cause, "indefinite"),
+            Commit::Indefinite(cause) => (cause, "abandoned"),
             Commit::Fenced(cause) => (cause, "fenced"),
         };
         tracing::warn!(
-            event = "transaction.undone", worker = self.number, outcome = label, cause = cause.label(), error = %cause,
+            event = "transaction.undone", worker = self.number, outcome, cause = cause.label(), error = %cause,
             records = self.batch.records,
         );
-        self.telemetry.aborted(self.number, cause);
+        self.telemetry.undone(self.number, outcome, cause);
         if let Cause::TooLarge { topic, bytes } = cause {
             let error = EnvironmentError::new(
                 "output_too_large",
@@ -147,14 +147,14 @@ where
                 Err(_) if self.stop.draining() => return Err(Ended::Forced),
                 Err(error) => {
                     tracing::warn!(event = "producer.waiting", worker = self.number, %error);
-                    self.telemetry.alive(self.number, false);
+                    self.telemetry.alive(self.number, false, None);
                     self.pause(Duration::from_millis(500))?;
                 }
             }
         };
-        self.telemetry.rebuilt(self.number, reason);
         let done = touched.iter().all(|(at, next)| committed.get(at).copied().flatten() == Some(*next));
         tracing::info!(event = "transaction.resolved", worker = self.number, reason, committed = done);
+        self.telemetry.rebuilt(self.number, reason, done || !self.settings.durable);
         let (mut again, mut started) = (Vec::new(), Vec::new());
         for (&at, phase) in &mut self.phases {
             let Phase::Live(live) = phase else { continue };

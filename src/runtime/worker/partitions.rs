@@ -108,6 +108,7 @@ where
             committed: offset,
             tick,
             newest: 0,
+            last: None,
             at_end: false,
             touched: false,
             first,

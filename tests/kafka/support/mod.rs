@@ -4,6 +4,7 @@ pub mod broker;
 pub mod client;
 pub mod counting;
 pub mod process;
+pub mod world;
 
 use std::sync::OnceLock;
 

@@ -1,0 +1,162 @@
+//! File and environment as one tree of leaves, and what of it the structs take.
+//!
+//! Each leaf is laid alone over the defaults and deserialised, so that one that does not fit hides no other.
+//! Invariant: a problem never shows the value of a key that is not known.
+
+use super::{Config, problem};
+use crate::engine::Problem;
+use config::{Environment, FileFormat, ValueKind};
+use serde_json::{Map, Value};
+use std::collections::{BTreeMap, HashMap};
+
+/// File and environment as one tree.
+pub(super) fn merged(text: &str, env: HashMap<String, String>) -> Result<Tree, Vec<Problem>> {
+    let mut tree = Tree::Table(BTreeMap::new());
+    let file = config::Config::builder()
+        .add_source(config::File::from_str(text, FileFormat::Yaml))
+        .add_source(Environment::with_prefix("SLUICEGATE").prefix_separator("__").separator("__").source(Some(env)))
+        .build()
+        .map_err(|e| vec![problem("--config", format!("not YAML: {e}"))])?;
+    let table = config::Source::collect(&file).map_err(|e| vec![problem("--config", format!("not YAML: {e}"))])?;
+    for (key, value) in table {
+        tree.insert(key, Tree::from(value));
+    }
+    tree.renamed();
+    Ok(tree)
+}
+
+/// A merged value and where it came from.
+#[derive(Debug)]
+pub(super) enum Tree {
+    Leaf(Value, bool),
+    Table(BTreeMap<String, Tree>),
+}
+
+impl Tree {
+    fn from(value: config::Value) -> Tree {
+        let from_env = value.origin().is_some_and(|o| o.contains("environment"));
+        match value.kind {
+            ValueKind::Table(table) => Tree::Table(table.into_iter().map(|(k, v)| (k, Tree::from(v))).collect()),
+            kind => Tree::Leaf(plain(kind), from_env),
+        }
+    }
+
+    fn insert(&mut self, key: String, value: Tree) {
+        if let Tree::Table(table) = self {
+            table.insert(key, value);
+        }
+    }
+
+    fn child(&mut self, key: &str) -> Option<&mut Tree> {
+        match self {
+            Tree::Table(table) => table.get_mut(key),
+            Tree::Leaf(..) => None,
+        }
+    }
+
+    /// Names that an environment variable cannot spell: policy codes are upper case, properties have dots.
+    fn renamed(&mut self) {
+        let respell = |at: Option<&mut Tree>, spell: fn(&str) -> String| {
+            if let Some(Tree::Table(table)) = at {
+                *table = std::mem::take(table).into_iter().map(|(k, v)| (spell(&k), v)).collect();
+            }
+        };
+        respell(self.child("policy").and_then(|t| t.child("policies")), str::to_uppercase);
+        respell(self.child("kafka").and_then(|t| t.child("properties")), |k| k.replace('_', "."));
+    }
+}
+
+fn plain(kind: ValueKind) -> Value {
+    match kind {
+        ValueKind::Nil => Value::Null,
+        ValueKind::Boolean(b) => b.into(),
+        ValueKind::I64(n) => n.into(),
+        ValueKind::U64(n) => n.into(),
+        ValueKind::I128(n) => i64::try_from(n).map_or_else(|_| n.to_string().into(), Value::from),
+        ValueKind::U128(n) => u64::try_from(n).map_or_else(|_| n.to_string().into(), Value::from),
+        ValueKind::Float(f) => f.into(),
+        ValueKind::String(s) => s.into(),
+        ValueKind::Table(t) => t.into_iter().map(|(k, v)| (k, plain(v.kind))).collect::<Map<_, _>>().into(),
+        ValueKind::Array(a) => a.into_iter().map(|v| plain(v.kind)).collect::<Vec<_>>().into(),
+    }
+}
+
+pub(super) fn flatten(tree: &Tree, path: &mut Vec<String>, leaves: &mut Vec<(Vec<String>, Value, bool)>) {
+    match tree {
+        Tree::Leaf(value, from_env) => leaves.push((path.clone(), value.clone(), *from_env)),
+        // An empty table may stand where a map is meant (`fleets: {support: {}}`).
+        Tree::Table(table) if table.is_empty() && !path.is_empty() => {
+            leaves.push((path.clone(), Value::Object(Map::new()), false));
+        }
+        Tree::Table(table) => {
+            for (key, value) in table {
+                path.push(key.clone());
+                flatten(value, path, leaves);
+                path.pop();
+            }
+        }
+    }
+}
+
+/// The first spelling of a leaf that the structs take.
+pub(super) fn fitting(defaults: &Value, path: &[String], leaf: &Value, from_env: bool) -> Result<Value, String> {
+    let mut spellings = vec![leaf.clone()];
+    let property = path.len() == 3 && path[0] == "kafka" && path[1] == "properties";
+    match leaf {
+        // A section with nothing in it (`kafka:`) reads as null: its defaults hold.
+        Value::Null if path.len() < 3 => spellings.insert(0, Value::Object(Map::new())),
+        Value::Number(n) if property => spellings.push(n.to_string().into()),
+        Value::Bool(b) if property => spellings.push(b.to_string().into()),
+        Value::String(text) if from_env => {
+            if let Ok(value) = serde_json::from_str(text) {
+                spellings.push(value);
+            }
+            let list: Vec<Value> = text.split(',').map(str::trim).filter(|t| !t.is_empty()).map(Value::from).collect();
+            spellings.push(list.into());
+        }
+        _ => {}
+    }
+    let mut first = None;
+    for spelling in spellings {
+        let mut tree = defaults.clone();
+        put(&mut tree, path, spelling.clone());
+        match serde_json::from_value::<Config>(tree) {
+            Ok(_) => return Ok(spelling),
+            Err(e) => first = first.or(Some(e.to_string())),
+        }
+    }
+    Err(first.unwrap_or_default())
+}
+
+/// Sets a leaf, making tables on the way. A value that is no table gives way to one.
+pub(super) fn put(tree: &mut Value, path: &[String], value: Value) {
+    let mut at = tree;
+    for key in path {
+        if !at.is_object() {
+            *at = Value::Object(Map::new());
+        }
+        let Value::Object(table) = at else { return };
+        at = table.entry(key.clone()).or_insert(Value::Null);
+    }
+    // An empty table adds nothing to a table that is there.
+    if !(value == Value::Object(Map::new()) && at.is_object()) {
+        *at = value;
+    }
+}
+
+/// Path and text of a leaf that does not fit.
+pub(super) fn unfit(path: &[String], leaf: &Value, error: &str) -> (String, String) {
+    if let Some(rest) = error.strip_prefix("unknown field `")
+        && let Some((field, expected)) = rest.split_once('`')
+        && let Some(at) = path.iter().position(|p| p == field)
+    {
+        let expected = expected.trim_start_matches(", ").replace('`', "");
+        return (path[..=at].join("."), format!("unknown key: {expected}"));
+    }
+    let shown = match leaf {
+        Value::Object(_) => "a table".into(),
+        other => other.to_string(),
+    };
+    let error = error.replace('`', "");
+    (path.join("."), format!("{shown}: {error}"))
+}
