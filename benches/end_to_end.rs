@@ -168,6 +168,48 @@ fn percentile<T: Ord + Copy + Default>(values: &Mutex<Vec<T>>, of: usize) -> T {
 
 /// Judges records that are all there already, then a trickle, and prints what it took.
 fn measure<J: Judge>(name: &str, bootstrap: &str, judge: J, records: &[Record]) {
+    let settings = world(bootstrap);
+    produce(&settings, records);
+    let (meter, stop) = (Arc::new(Meter::default()), Arc::new(Stop::default()));
+    let (inner, telemetry, own) = (Arc::clone(&stop), Arc::clone(&meter), settings.clone());
+    let before = cpu();
+    let thread = std::thread::spawn(move || service::run(own, Arc::new(judge), telemetry, inner));
+    assert!(eventually(Duration::from_secs(60), || meter.records.load(Ordering::Relaxed) > 0), "it starts");
+    let (began, first) = (Instant::now(), meter.records.load(Ordering::Relaxed));
+    while meter.records.load(Ordering::Relaxed) < records.len() as u64 {
+        assert!(began.elapsed() < Duration::from_secs(300), "it ends");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let (took, used) = (began.elapsed(), cpu().saturating_sub(before));
+    let count = (records.len() as u64 - first) as f64;
+    let bytes: usize = records.iter().map(|r| r.2.len()).sum();
+    let share = count / records.len() as f64;
+    println!(
+        "{name:<12} {:>8.0} records/s {:>7.1} MB/s {:>6.1} us CPU a record, {} transactions, commit p50 {:.1} ms p99 {:.1} ms",
+        count / took.as_secs_f64(),
+        bytes as f64 * share / 1e6 / took.as_secs_f64(),
+        used.as_secs_f64() * 1e6 / records.len() as f64,
+        meter.transactions.load(Ordering::Relaxed),
+        percentile(&meter.commits, 50).as_secs_f64() * 1e3,
+        percentile(&meter.commits, 99).as_secs_f64() * 1e3,
+    );
+    lock(&meter.latency).clear();
+    for piece in records.chunks(1).take(500) {
+        produce(&settings, piece);
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    println!(
+        "{:<12} record to commit, one at a time: p50 {} ms p99 {} ms",
+        "",
+        percentile(&meter.latency, 50),
+        percentile(&meter.latency, 99),
+    );
+    stop.request();
+    let ended = thread.join();
+    assert!(matches!(ended, Ok(Ok(_))), "it ends well: {ended:?}");
+}
+
+fn engine() -> Engine {
     Engine::new(EngineSettings::local(Profile::Standard)).unwrap_or_else(|problems| panic!("{problems:?}"))
 }
 
