@@ -24,8 +24,8 @@ use std::time::{Duration, Instant};
 use rdkafka::config::ClientConfig;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
-use sluicegate::engine::policy::{PolicySettings, Profile};
-use sluicegate::engine::{Engine, Limits, Payload, Redacted, Settings as EngineSettings};
+use sluicegate::engine::policy::Profile;
+use sluicegate::engine::{Engine, Settings as EngineSettings};
 use sluicegate::runtime::judge::Judge;
 use sluicegate::runtime::kafka::topics;
 use sluicegate::runtime::service;
@@ -210,23 +210,7 @@ fn measure<J: Judge>(name: &str, bootstrap: &str, judge: J, records: &[Record]) 
 }
 
 fn engine() -> Engine {
-    let settings = EngineSettings {
-        limits: Limits::default(),
-        policy: PolicySettings {
-            profile: Profile::Standard,
-            bundle: "default".to_owned(),
-            ..PolicySettings::default()
-        },
-        redacted: Redacted::default(),
-        dead_letter_payload: Payload::Full,
-        fingerprint_key: [0; 32],
-        cluster: "bench".to_owned(),
-        group: "bench".to_owned(),
-        trust_event_time: false,
-        lines: false,
-        fleet_labels: Vec::new(),
-    };
-    Engine::new(settings).unwrap_or_else(|problems| panic!("{problems:?}"))
+    Engine::new(EngineSettings::local(Profile::Standard)).unwrap_or_else(|problems| panic!("{problems:?}"))
 }
 
 fn main() {

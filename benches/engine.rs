@@ -13,9 +13,9 @@
 
 use divan::counter::{BytesCount, ItemsCount};
 use divan::{AllocProfiler, Bencher};
-use sluicegate::engine::policy::{PolicySettings, Profile};
+use sluicegate::engine::policy::Profile;
 use sluicegate::engine::state::PartitionState;
-use sluicegate::engine::{Engine, Input, Limits, Out, Payload, Redacted, Settings};
+use sluicegate::engine::{Engine, Input, Out, Settings};
 
 #[global_allocator]
 static ALLOC: AllocProfiler = AllocProfiler::system();
@@ -25,23 +25,7 @@ fn main() {
 }
 
 fn engine() -> Engine {
-    let settings = Settings {
-        limits: Limits::default(),
-        policy: PolicySettings {
-            profile: Profile::Standard,
-            bundle: "default".to_owned(),
-            ..PolicySettings::default()
-        },
-        redacted: Redacted::default(),
-        dead_letter_payload: Payload::Full,
-        fingerprint_key: [0; 32],
-        cluster: "bench".to_owned(),
-        group: "bench".to_owned(),
-        trust_event_time: false,
-        lines: false,
-        fleet_labels: Vec::new(),
-    };
-    Engine::new(settings).unwrap_or_else(|problems| panic!("{problems:?}"))
+    Engine::new(Settings::local(Profile::Standard)).unwrap_or_else(|problems| panic!("{problems:?}"))
 }
 
 /// A stream of records, fed in order to one partition.

@@ -190,6 +190,7 @@ pub enum Observation {
     Opaque {
         provider: Option<provider::Provider>,
         kind: &'static str,
+        count: u64,
     },
     /// Data that is not JSON, inside a record whose envelope could be read.
     Undecodable {
@@ -230,6 +231,24 @@ pub struct Settings {
     pub fleet_labels: Vec<String>,
 }
 
+impl Settings {
+    /// What `check` and `demo` start from: a zero key, no cluster, defaults elsewhere.
+    pub fn local(profile: policy::Profile) -> Self {
+        Self {
+            limits: Limits::default(),
+            policy: policy::PolicySettings { profile, bundle: "default".to_owned(), ..Default::default() },
+            redacted: Redacted::default(),
+            dead_letter_payload: Payload::default(),
+            fingerprint_key: [0; 32],
+            cluster: "local".to_owned(),
+            group: "check".to_owned(),
+            trust_event_time: false,
+            lines: false,
+            fleet_labels: Vec::new(),
+        }
+    }
+}
+
 /// What is published on the redacted topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -239,7 +258,8 @@ pub struct Redacted {
     /// Requests are published only when changed, or always.
     pub publish: Publish,
     /// A blocked result is replaced by the provider's error form, or withheld.
-    pub on_block: OnBlock,
+    /// `None`: `withhold` in the profile `strict`, else `error_form`.
+    pub on_block: Option<OnBlock>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
@@ -301,6 +321,13 @@ impl Engine {
     /// `sha256:…` over the effective policy settings: the `policy.digest` of verdicts.
     pub fn policy_digest(&self) -> &str {
         self.policies.digest()
+    }
+    fn on_block(&self) -> OnBlock {
+        match (self.settings.redacted.on_block, self.settings.policy.profile) {
+            (Some(chosen), _) => chosen,
+            (None, policy::Profile::Strict) => OnBlock::Withhold,
+            (None, _) => OnBlock::ErrorForm,
+        }
     }
     /// The policy digest as remembered results keep it.
     fn policy_key(&self) -> [u8; 8] {

@@ -178,15 +178,14 @@ fn stamp_structured<'r>(edits: &mut Vec<Edit<'r>>, root: Value<'r>, stamp: Stamp
     }
     let mut added = Vec::new();
     for (name, value) in [("sgaction", stamp.action.name()), ("sgverdictid", stamp.verdict_id)] {
-        match root.get(name) {
-            Some(old) => edits.push(Edit { span: old.span(), with: json_string(value) }),
-            None => {
-                push_json_string(&mut added, name.as_bytes());
-                added.push(b':');
-                push_json_string(&mut added, value.as_bytes());
-                added.push(b',');
-            }
+        let mut old = root.members().filter(|(key, _)| key.is(name)).peekable();
+        if old.peek().is_none() {
+            push_json_string(&mut added, name.as_bytes());
+            added.push(b':');
+            push_json_string(&mut added, value.as_bytes());
+            added.push(b',');
         }
+        edits.extend(old.map(|(_, old)| Edit { span: old.span(), with: json_string(value) }));
     }
     let id = root.get("id").ok_or(NotExact)?;
     edits.push(Edit { span: id.span(), with: json_string(stamp.id) });

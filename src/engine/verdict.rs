@@ -7,6 +7,7 @@ use super::layer::{Layer, Step};
 use super::policy::{Evidence, Finding, Meta, Mode, Place, Rule, Severity};
 use super::provider::fields;
 use serde::{Serialize, Serializer};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// Findings of the engine itself: limits, gaps, what it could not read or could not do.
@@ -28,6 +29,12 @@ pub static SG00: Meta = Meta {
             Decision::Block,
             Severity::High,
             "the data could not be decoded, so nothing in it was judged",
+        ),
+        rule(
+            "ambiguous_members",
+            Decision::Block,
+            Severity::High,
+            "a member stands twice, so parsers would read two different messages",
         ),
         rule(
             "output_too_large",
@@ -53,6 +60,12 @@ pub static SG00: Meta = Meta {
             Decision::Allow,
             Severity::Low,
             "several requests were unanswered; the response took the latest",
+        ),
+        rule(
+            "verdicts_omitted",
+            Decision::Block,
+            Severity::High,
+            "this record asked for more output than a step may give; what has no verdict of its own is blocked",
         ),
         rule("unknown_part", Decision::Block, Severity::Medium, "a part that is not understood stands in a result"),
     ],
@@ -142,6 +155,11 @@ impl<'a> Names<'a> {
         let (layer, path) = match place {
             Place::Whole => return Vec::new(),
             Place::Value { value, .. } => (value.layer(), Some(value.path())),
+            Place::Missing { object, name } => {
+                let mut path = object.path();
+                path.push(Segment::Name(Cow::Borrowed(name)));
+                (object.layer(), Some(path))
+            }
             Place::Span(span) => (span.layer, documents.path(span)),
         };
         let mut steps = Vec::new();
@@ -238,7 +256,7 @@ impl FindingOut {
         let range = match finding.place {
             Place::Value { range, .. } => range.map(|(a, b)| [a, b]),
             Place::Span(span) => Some([span.start, span.end]),
-            Place::Whole => None,
+            Place::Whole | Place::Missing { .. } => None,
         };
         Self {
             policy: finding.policy.code,

@@ -28,6 +28,8 @@ use bumpalo::Bump;
 const ENVELOPE_DEPTH: u32 = 2;
 /// What a structured envelope may add to the nodes of its data.
 const ENVELOPE_NODES: u32 = 256;
+/// Longer than the longest attribute name that is read (`datacontenttype`).
+const ATTRIBUTE_NAME_BYTES: usize = 16;
 
 /// A record that cannot be read at all: the reason label of the dead letter and of the metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -213,12 +215,20 @@ fn binary<'r>(input: &Input<'r>, record: &'r Layer<'r>, content_type: Option<&'r
             continue;
         };
         // `starts_with` compared ASCII, so the cut is at a character.
-        if let Some(slot) = attributes.slot(&name[3..].to_ascii_lowercase()) {
-            once(slot, text(value)?)?;
-        }
+        let mut lower = [0; ATTRIBUTE_NAME_BYTES];
+        let Some(slot) = lower_case(&name[3..], &mut lower).and_then(|name| attributes.slot(name)) else { continue };
+        once(slot, text(value)?)?;
     }
     let envelope = attributes.check(Mode::Binary, record)?;
     Ok(Envelope { content_type: content_type.or(envelope.content_type), ..envelope })
+}
+
+/// A header's name without case, in `room`; `None` if it is longer than any attribute that is read.
+fn lower_case<'a>(name: &str, room: &'a mut [u8; ATTRIBUTE_NAME_BYTES]) -> Option<&'a str> {
+    let lower = room.get_mut(..name.len())?;
+    lower.copy_from_slice(name.as_bytes());
+    lower.make_ascii_lowercase();
+    std::str::from_utf8(lower).ok()
 }
 
 fn structured<'r>(bump: &'r Bump, record: &'r Layer<'r>, root: Value<'r>) -> Result<Envelope<'r>, Reject> {
@@ -230,17 +240,25 @@ fn structured<'r>(bump: &'r Bump, record: &'r Layer<'r>, root: Value<'r>) -> Res
     for (key, value) in root.members() {
         let Some(name) = key.str() else { continue };
         match &*name {
-            "data" => data = Some(value).filter(|v| !v.is_null()),
-            "data_base64" => base64 = Some(value).filter(|v| !v.is_null()),
-            name => {
-                if let Some(slot) = attributes.slot(name) {
-                    *slot = attribute(bump, value)?;
+            // Parsers differ in which of two equal members they take, so there must be one.
+            "data" | "data_base64" => {
+                let place = if &*name == "data" { &mut data } else { &mut base64 };
+                if place.replace(value).is_some() {
+                    return Err(Reject::BadAttribute);
                 }
+            }
+            name => {
+                let Some(slot) = attributes.slot(name) else { continue };
+                if slot.is_some() {
+                    return Err(Reject::BadAttribute);
+                }
+                *slot = attribute(bump, value)?;
             }
         }
     }
     let envelope = attributes.check(Mode::Structured, record)?;
-    let data = match (data, base64) {
+    let said = |value: &Value<'_>| !value.is_null();
+    let data = match (data.filter(said), base64.filter(said)) {
         (Some(_), Some(_)) => return Err(Reject::BadAttribute),
         (None, None) => None,
         (Some(value), None) if value.kind() == Kind::String && !json_type(envelope.content_type) => {

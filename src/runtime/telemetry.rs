@@ -410,7 +410,7 @@ impl Metrics {
                 self.assemblies.inc([provider(*p), outcome]);
                 self.assembly_fragments.observe([], f64::from(*fragments));
             }
-            Observation::Opaque { provider: p, kind } => self.opaque.inc([provider(*p), kind]),
+            Observation::Opaque { provider: p, kind, count } => self.opaque.add([provider(*p), kind], *count),
             Observation::Undecodable { provider: p } => self.undecodable.inc([provider(*p)]),
             Observation::Event { provider: p, kind } => self.events.inc([provider(*p), event_type(*kind)]),
             Observation::DeadLetter { reason } => self.dlq_records.inc([stage(reason), reason]),

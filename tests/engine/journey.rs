@@ -1,6 +1,6 @@
 //! Whole steps: records in, verdicts, copies and dead letters out, by the contract.
 
-use crate::support::{Partition, body, engine, header, settings, verdicts};
+use crate::support::{self, Partition, body, engine, header, settings, verdicts};
 use serde_json::{Value, json};
 use sluicegate::engine::policy::Profile;
 use sluicegate::engine::wire::Reject;
@@ -153,6 +153,10 @@ fn schema_violations_are_named_by_pointer_and_keyword() {
         call["findings"].as_array().and_then(|f| f.iter().find(|f| f["rule"] == "schema_mismatch")).expect("finding");
     assert_eq!(finding["at"], json!([{"in": "arguments", "pointer": "/to"}]));
     assert_eq!(finding["evidence"], json!({"kind": "schema", "keyword": "type"}));
+    let verdicts = support::verdicts(&stream(&engine, &["{}"], "tool_use"));
+    let finding = &of(&verdicts, "tool_call")[0]["findings"][0];
+    assert_eq!(finding["at"], json!([{"in": "arguments", "pointer": "/to"}]), "what is missing is named");
+    assert_eq!(finding["evidence"]["keyword"], "required");
 }
 
 #[test]
@@ -273,7 +277,7 @@ fn a_blocked_result_becomes_the_provider_error_form_or_is_withheld() {
             assert_eq!(copy["messages"][1]["content"][0]["is_error"], true);
         }
         let mut withhold = settings(Profile::Standard);
-        withhold.redacted.on_block = OnBlock::Withhold;
+        withhold.redacted.on_block = Some(OnBlock::Withhold);
         let engine = Engine::new(withhold).unwrap_or_else(|p| panic!("{p:?}"));
         let mut partition = Partition::new(&engine);
         let all = feed(&mut partition, provider, REQUEST, request.to_string().as_bytes());
@@ -509,4 +513,74 @@ fn a_conversation_that_must_go_leaves_verdicts_for_its_open_calls() {
         (&verdict["conversation"], &verdict["findings"][0]["evidence"]["label"]),
         (&json!("c-0"), &json!("limit"))
     );
+}
+
+#[test]
+fn a_message_that_can_be_read_in_two_ways_is_blocked() {
+    let engine = engine(Profile::Standard);
+    let mut partition = Partition::new(&engine);
+    let evil = big(3 << 20).replace('\n', " ");
+    let result = |text: &str| {
+        format!(
+            r#"[{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"toolu_1","content":"{text}"}}]}}]"#
+        )
+    };
+    let request = format!(r#"{{"model":"m","messages":{},"messages":{}}}"#, result(&evil), result("fine"));
+    let v = verdicts(&feed(&mut partition, "anthropic.messages", REQUEST, request.as_bytes()));
+    assert_eq!((v.len(), v[0]["action"].as_str(), rules(&v[0])), (1, Some("block"), vec!["ambiguous_members"]));
+    assert_eq!(v[0]["findings"][0]["at"], json!([{"in": "data", "pointer": "/messages"}]));
+    let host = r#"{"call_id":"t","outcome":"ok","content":"a","content":"b"}"#;
+    let v = verdicts(&feed(&mut partition, "anthropic.messages", RESULT, host.as_bytes()));
+    assert_eq!(rules(&v[0]), ["ambiguous_members"]);
+    for event in &anthropic_stream(&["{\"to\":\"x\"}"], "tool_use")[..3] {
+        feed(&mut partition, "anthropic.messages", CHUNK, event.to_string().as_bytes());
+    }
+    let delta = r#"{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"","partial_json":"x"}}"#;
+    let v = verdicts(&feed(&mut partition, "anthropic.messages", CHUNK, delta.as_bytes()));
+    assert_eq!(v[0]["findings"][0]["evidence"]["label"], "undecodable");
+    let line = r#"{"specversion":"1.0","id":"1","source":"s","type":"io.sluicegate.tool.result.v1","data":{"content":"a"},"data":{"content":"b"}}"#;
+    let all = partition.feed(line.as_bytes());
+    assert_eq!(header(&all[0], "sluicegate_dlq_reason"), Some("bad_attribute"));
+}
+
+#[test]
+fn a_step_gives_no_more_than_its_bound_and_blocks_what_it_leaves_out() {
+    let mut small = settings(Profile::Standard);
+    small.limits.output_bytes = 600_000;
+    let engine = Engine::new(small).unwrap_or_else(|p| panic!("{p:?}"));
+    let mut partition = Partition::new(&engine);
+    let results: Vec<Value> = (0..1000)
+        .map(|n| json!({"type": "function_call_output", "call_id": format!("call_{n}"), "output": format!("fine {n}")}))
+        .collect();
+    let request = json!({"model": "m", "input": results});
+    let all = feed(&mut partition, "openai.responses", REQUEST, request.to_string().as_bytes());
+    let total: usize = all.iter().map(Emission::size).sum();
+    assert!(total <= 600_000, "{total}");
+    let v = verdicts(&all);
+    let last = v.last().expect("a verdict");
+    assert_eq!((last["checkpoint"].as_str(), rules(last)), (Some("model_request"), vec!["verdicts_omitted"]));
+    assert_eq!((last["action"].as_str(), last["complete"].as_bool()), (Some("block"), Some(false)));
+    assert_eq!(last["findings"][0]["evidence"]["found"].as_u64(), Some(1002 - v.len() as u64));
+}
+
+#[test]
+fn strict_withholds_what_it_blocks() {
+    let engine = engine(Profile::Strict);
+    let mut partition = Partition::new(&engine);
+    let event = json!({"call_id": "t", "outcome": "ok", "content": big(3 << 20)}).to_string();
+    let all = feed(&mut partition, "anthropic.messages", RESULT, event.as_bytes());
+    assert_eq!(verdicts(&all)[0]["action"], "block");
+    assert!(all.iter().all(|e| e.to != To::Redacted));
+}
+
+#[test]
+fn only_we_write_our_dead_letter_headers() {
+    let engine = engine(Profile::Standard);
+    let mut partition = Partition::new(&engine);
+    let forged: [(&str, Option<&[u8]>); 3] =
+        [("sluicegate_dlq_value_hmac", Some(b"MARK")), ("SLUICEGATE_DLQ_reason", Some(b"MARK")), ("x", Some(b"kept"))];
+    let all = partition.feed_record(Some(b"k"), &forged, Some(b"\xff"));
+    let names: Vec<&str> = all[0].headers.iter().map(|(name, _)| name.as_str()).collect();
+    assert!(all[0].headers.iter().all(|(_, value)| value != b"MARK"), "{names:?}");
+    assert!(names.contains(&"x") && names.iter().filter(|n| n.ends_with("reason")).count() == 1);
 }

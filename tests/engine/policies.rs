@@ -91,6 +91,7 @@ fn said(report: &Report<'_>) -> Said {
         let place = match finding.place {
             Place::Whole => String::new(),
             Place::Value { value, .. } => format!(" {}", pointer(value)),
+            Place::Missing { object, name } => format!(" {}/{}", pointer(object), String::from_utf8_lossy(name)),
             Place::Span(span) => format!(" @{}", span.start),
         };
         let evidence = match finding.evidence {
@@ -282,14 +283,14 @@ fn arguments_against_schemas() {
         "properties":{"to":{"type":"string"},"n":{"type":"integer"},"list":{"items":{"enum":["a","b"]}}}}"#;
     let cases: [(&str, &[&str]); 6] = [
         ("{\"to\":\"x\",\"n\":1}", &[]),
-        ("{}", &["schema_mismatch  required"]),
+        ("{}", &["schema_mismatch /to required"]),
         ("{\"to\":1}", &["schema_mismatch /to type"]),
         (
             "{\"to\":\"x\",\"y\":1,\"z\":2}",
             &["schema_mismatch /y additionalProperties", "schema_mismatch /z additionalProperties"],
         ),
         ("{\"to\":\"x\",\"list\":[\"a\",\"c\"]}", &["schema_mismatch /list/1 enum"]),
-        ("null", &["schema_mismatch  required"]),
+        ("null", &["schema_mismatch /to required"]),
     ];
     for (text, wanted) in cases {
         assert_eq!(arguments(text, schema), wanted, "{text}");
@@ -377,7 +378,7 @@ fn calls_that_are_odd_in_themselves() {
         {"recipient_name":"functions.t","parameters":{}},{"recipient_name":"functions.u","parameters":{}}]}"#;
     let wanted = [
         "wrapped_calls",
-        "schema_mismatch /tool_uses/1/parameters required",
+        "schema_mismatch /tool_uses/1/parameters/a required",
         "unknown_tool /tool_uses/2/recipient_name",
     ];
     assert_eq!(say(&a_call("multi_tool_use.parallel"), wrapped), wanted);

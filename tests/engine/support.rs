@@ -2,23 +2,17 @@
 #![allow(dead_code, reason = "each suite uses its part")]
 
 use serde_json::Value;
-use sluicegate::engine::policy::{PolicySettings, Profile};
+use sluicegate::engine::policy::Profile;
 use sluicegate::engine::state::PartitionState;
-use sluicegate::engine::{Emission, Engine, Input, Limits, Out, Outcome, Payload, Redacted, Settings, To};
+use sluicegate::engine::{Emission, Engine, Input, Out, Outcome, Redacted, Settings, To};
 use std::path::PathBuf;
 
 pub fn settings(profile: Profile) -> Settings {
     Settings {
-        limits: Limits::default(),
-        policy: PolicySettings { profile, bundle: "default".to_owned(), ..PolicySettings::default() },
         redacted: Redacted { provider_calls: true, ..Redacted::default() },
-        dead_letter_payload: Payload::Full,
-        fingerprint_key: [0; 32],
-        cluster: "local".to_owned(),
-        group: "check".to_owned(),
         trust_event_time: true,
         lines: true,
-        fleet_labels: Vec::new(),
+        ..Settings::local(profile)
     }
 }
 

@@ -56,7 +56,7 @@ fn every_registered_metric_is_in_the_table() {
         Observation::ResultSize { provider: None, bytes: 10 },
         Observation::Oversize { fleet: "a".into(), provider: None, action: Decision::Redact, removed: 5 },
         Observation::Assembly { provider: None, outcome: "final", fragments: 3 },
-        Observation::Opaque { provider: None, kind: "image" },
+        Observation::Opaque { provider: None, kind: "image", count: 2 },
         Observation::Event { provider: None, kind: EventType::ModelChunk },
         Observation::DeadLetter { reason: "invalid_json" },
         Observation::Evicted { reason: "ttl" },

@@ -112,10 +112,10 @@ impl<'a, 'r> Run<'a, 'r> {
         }
         let record = record.and_then(|emission| self.fits(&mut draft, emission));
         let action = self.emit(draft);
-        if let Some(emission) = record {
+        if let (Some(_), Some(emission)) = (action, record) {
             self.push(emission);
         }
-        session.settle(n, published, action);
+        session.settle(n, published, action.unwrap_or(Decision::Block));
         session.head().said |= said;
     }
 

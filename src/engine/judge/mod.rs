@@ -56,6 +56,8 @@ struct Run<'a, 'r> {
     ordinals: [u32; 8],
     verdicts: u32,
     emitted: u64,
+    /// Subjects for which this step had no room left.
+    omitted: u64,
     /// Several requests were unanswered when this response began: said once.
     ambiguous: bool,
 }
@@ -92,7 +94,7 @@ pub(super) fn record(
     };
     out.observations.push(Observation::Event { provider, kind: envelope.kind });
     let translated = match (oversize, provider) {
-        (true, _) => Translated::default(),
+        (true, _) => Translated::new(bump),
         (false, Some(provider)) if provider.supported() || !needs_provider => {
             provider::translate(bump, &envelope, provider, json)
         }
@@ -178,6 +180,7 @@ pub(super) fn record(
         run.ambiguous = exchange.is_some_and(|(_, ambiguous)| ambiguous);
         run.events(&mut session, &envelope, input, exchange.map(|(n, _)| n), translated);
     }
+    run.say_omitted(checkpoint_of(envelope.kind));
     if run.verdicts > 0 { Outcome::Judged } else { Outcome::Passed }
 }
 
@@ -263,6 +266,20 @@ fn expire(
     run.call(session, n, None, Some(id));
 }
 
+/// The checkpoint of a record that is judged as a whole.
+fn checkpoint_of(kind: EventType) -> Checkpoint {
+    match kind {
+        EventType::ModelRequest => Checkpoint::ModelRequest,
+        EventType::ToolStarted => Checkpoint::ToolStart,
+        EventType::ToolResult => Checkpoint::ToolResult,
+        EventType::Render => Checkpoint::Render,
+        EventType::McpMessage => Checkpoint::ToolResult,
+        EventType::ModelResponse | EventType::ModelChunk | EventType::ModelClosed | EventType::Unknown => {
+            Checkpoint::ToolCall
+        }
+    }
+}
+
 fn latest_provider(session: &Session<'_>, response_id: Option<&[u8]>) -> Option<Provider> {
     let mut exchanges = session.conversation().exchanges.values().rev();
     let found = exchanges.find(|e| match response_id {
@@ -303,6 +320,7 @@ impl<'a, 'r> Run<'a, 'r> {
             ordinals: [0; 8],
             verdicts: 0,
             emitted: 0,
+            omitted: 0,
             ambiguous: false,
         }
     }
@@ -329,7 +347,7 @@ impl<'a, 'r> Run<'a, 'r> {
         for event in &translated.events {
             match (event, &mut request) {
                 (Event::RequestBegin { body, elsewhere }, _) => {
-                    request = Some(Request::new(*body, *elsewhere || envelope.history_from.is_some()));
+                    request = Some(Request::new(*body, *elsewhere));
                 }
                 (Event::Tool(tool), Some(request)) => request.tools.push(*tool),
                 (Event::Tool(tool), None) => {
@@ -346,7 +364,7 @@ impl<'a, 'r> Run<'a, 'r> {
                 (Event::Started(started), _) => self.started(session, envelope, exchange, started),
                 (Event::HostResult(result), _) => self.host_result(session, envelope, input, result),
                 (Event::Opaque { kind, .. }, _) => {
-                    self.out.observations.push(Observation::Opaque { provider: self.origin.provider, kind });
+                    self.opaque(kind);
                 }
                 _ => {
                     let Some(n) = exchange else { continue };
@@ -367,17 +385,44 @@ impl<'a, 'r> Run<'a, 'r> {
             _ => true,
         });
         let must = matches!(envelope.kind, EventType::ModelRequest | EventType::ToolStarted | EventType::ToolResult);
-        match translated.undecodable {
-            Some((_, error)) => self.undecodable(session, envelope, exchange, u64::from(error.at)),
+        let unread = match (translated.ambiguous, translated.undecodable) {
+            (Some(value), _) => {
+                let place = Place::Value { value, range: None };
+                Some(engine_finding("ambiguous_members", place, Evidence::None))
+            }
+            (None, Some((_, error))) => {
+                Some(engine_finding("undecodable", Place::Whole, Evidence::Offset { at: u64::from(error.at) }))
+            }
             // JSON, but not what its type says: somebody may wait for a verdict, so there is one.
-            None if must && !judged => self.undecodable(session, envelope, exchange, 0),
-            None => {}
+            (None, None) if must && !judged => Some(engine_finding("undecodable", Place::Whole, Evidence::None)),
+            (None, None) => None,
+        };
+        if let Some(finding) = unread {
+            self.unread(session, envelope, exchange, finding);
         }
     }
 
-    /// Data that is not JSON: cuts the response's open calls. A whole body, or a host event, of which nothing
-    /// could be judged, is blocked by its envelope.
-    fn undecodable(&mut self, session: &mut Session<'_>, envelope: &Envelope<'r>, exchange: Option<u32>, at: u64) {
+    /// Counts something not understood. A record may hold very many, so they are one fact a kind.
+    fn opaque(&mut self, seen: &'static str) {
+        let same = |o: &&mut Observation| matches!(o, Observation::Opaque { kind, .. } if *kind == seen);
+        match self.out.observations.iter_mut().find(same) {
+            Some(Observation::Opaque { count, .. }) => *count += 1,
+            _ => {
+                let provider = self.origin.provider;
+                self.out.observations.push(Observation::Opaque { provider, kind: seen, count: 1 });
+            }
+        }
+    }
+
+    /// Data that could not be read, or not in one way only: cuts the response's open calls. A whole body, or a
+    /// host event, of which nothing could be judged, is blocked by its envelope.
+    fn unread(
+        &mut self,
+        session: &mut Session<'_>,
+        envelope: &Envelope<'r>,
+        exchange: Option<u32>,
+        finding: super::policy::Finding<'r>,
+    ) {
         self.out.observations.push(Observation::Undecodable { provider: self.origin.provider });
         if matches!(envelope.kind, EventType::ModelChunk | EventType::ModelResponse)
             && let Some(n) = exchange
@@ -385,7 +430,6 @@ impl<'a, 'r> Run<'a, 'r> {
             self.cut(session, n, CutReason::Undecodable, envelope);
         }
         if envelope.kind != EventType::ModelChunk && !self.off() {
-            let finding = engine_finding("undecodable", Place::Whole, Evidence::Offset { at });
             self.envelope_verdict(envelope, finding);
         }
     }
@@ -418,16 +462,7 @@ impl<'a, 'r> Run<'a, 'r> {
 
     /// A verdict on a record of which only the envelope could be read.
     fn envelope_verdict(&mut self, envelope: &Envelope<'r>, finding: super::policy::Finding<'r>) {
-        let checkpoint = match envelope.kind {
-            EventType::ModelRequest => Checkpoint::ModelRequest,
-            EventType::ToolStarted => Checkpoint::ToolStart,
-            EventType::ToolResult => Checkpoint::ToolResult,
-            EventType::Render => Checkpoint::Render,
-            EventType::McpMessage => Checkpoint::ToolResult,
-            EventType::ModelResponse | EventType::ModelChunk | EventType::ModelClosed | EventType::Unknown => {
-                Checkpoint::ToolCall
-            }
-        };
+        let checkpoint = checkpoint_of(envelope.kind);
         let mut draft = Draft::new(self.next_id(checkpoint), checkpoint);
         draft.complete = false;
         draft.subject = SubjectOut {

@@ -19,6 +19,9 @@ const DEAD_LETTER_PREFIX: usize = 64 << 10;
 /// keeps the work before it bounded.
 const MAX_FINDINGS: usize = 256;
 
+/// What a verdict's record weighs beside its value and key: headers, and Kafka's own bytes.
+const VERDICT_OVERHEAD: u64 = 4 << 10;
+
 /// A verdict in the making.
 pub(super) struct Draft<'r, 'n> {
     pub id: String,
@@ -73,8 +76,19 @@ impl<'a, 'r> Run<'a, 'r> {
         format!("{}/{n}", self.id_prefix(checkpoint))
     }
 
-    /// Writes the verdict. Gives the action.
-    pub(super) fn emit(&mut self, draft: Draft<'r, '_>) -> Decision {
+    /// Writes the verdict. Gives the action; `None` where the step has no room for another verdict: the subject
+    /// is blocked, nothing of it may be published, and a verdict on the record counts it.
+    pub(super) fn emit(&mut self, draft: Draft<'r, '_>) -> Option<Decision> {
+        let (_, action) = draft.fold();
+        if !self.has_room() {
+            self.omitted += 1;
+            return None;
+        }
+        self.write(draft);
+        Some(action)
+    }
+
+    fn write(&mut self, draft: Draft<'r, '_>) {
         let (decision, action) = draft.fold();
         let fallback = Names::new(self.keyed());
         let names = draft.names.as_ref().unwrap_or(&fallback);
@@ -87,7 +101,7 @@ impl<'a, 'r> Run<'a, 'r> {
             .iter()
             .find(|f| f.mode == Mode::Enforce && f.effect == Decision::Block)
             .map(|f| f.policy.code);
-        for finding in &draft.findings {
+        for finding in draft.findings.iter().take(MAX_FINDINGS) {
             self.out.observations.push(Observation::Finding {
                 policy: finding.policy.code,
                 severity: finding.rule.severity,
@@ -145,7 +159,26 @@ impl<'a, 'r> Run<'a, 'r> {
         let headers = self.headers(&draft.id, "io.sluicegate.verdict.v1");
         self.push(Emission { to: To::Verdicts, key: self.key(), headers, value: Some(value), timestamp: None });
         self.verdicts += 1;
-        action
+    }
+
+    /// Room for one more verdict, and for the one that counts what is left out.
+    fn has_room(&self) -> bool {
+        let limits = &self.engine.settings.limits;
+        let most = limits.verdict_bytes + VERDICT_OVERHEAD + self.origin.key.map_or(0, <[u8]>::len) as u64;
+        self.emitted + 2 * most <= limits.output_bytes
+    }
+
+    /// Says how many subjects of this record got no verdict of their own: they are blocked.
+    pub(super) fn say_omitted(&mut self, checkpoint: Checkpoint) {
+        let omitted = std::mem::take(&mut self.omitted);
+        if omitted == 0 {
+            return;
+        }
+        let mut draft = Draft::new(self.next_id(checkpoint), checkpoint);
+        let limit = self.engine.settings.limits.output_bytes;
+        draft.block("verdicts_omitted", Evidence::Count { found: omitted, limit });
+        draft.complete = false;
+        self.write(draft);
     }
 
     /// The fleet as a metric's label.
@@ -226,6 +259,7 @@ impl<'a, 'r> Run<'a, 'r> {
         draft.block("output_too_large", Evidence::Bytes { found: size, limit });
         let mut letter = emission;
         letter.to = To::DeadLetters;
+        letter.headers.retain(|(name, _)| !is_ours(name));
         shorten(self.engine, &mut letter, DEAD_LETTER_PREFIX);
         let reason = "output_too_large";
         stamp_dead_letter(&mut letter, reason, "redact", self.origin.topic, self.origin.partition, self.origin.offset);
@@ -237,8 +271,12 @@ impl<'a, 'r> Run<'a, 'r> {
 
 /// A dead letter for an input record: the original key, value, headers and timestamp, and why.
 pub(super) fn dead_letter(engine: &Engine, input: &Input<'_>, reason: &str, stage: &str) -> Emission {
-    let headers =
-        input.headers.iter().map(|(name, value)| ((*name).to_owned(), value.unwrap_or_default().to_vec())).collect();
+    let headers = input
+        .headers
+        .iter()
+        .filter(|(name, _)| !is_ours(name))
+        .map(|(name, value)| ((*name).to_owned(), value.unwrap_or_default().to_vec()))
+        .collect();
     let mut letter = Emission {
         to: To::DeadLetters,
         key: input.key.map(<[u8]>::to_vec),
@@ -263,9 +301,19 @@ pub(super) fn dead_letter(engine: &Engine, input: &Input<'_>, reason: &str, stag
     letter
 }
 
+/// A header that only we write; what a sender wrote under that name is dropped.
+fn is_ours(name: &str) -> bool {
+    const PREFIX: &str = "sluicegate_dlq_";
+    name.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
+}
+
 /// Keeps the first bytes of the value and a keyed digest of the whole.
 fn shorten(engine: &Engine, letter: &mut Emission, keep: usize) {
     let Some(value) = letter.value.as_mut() else { return };
+    if letter.headers.iter().any(|(name, _)| name == "sluicegate_dlq_value_hmac") {
+        value.truncate(keep);
+        return;
+    }
     let digest = engine.keyed.digest(Role::Content, &[value]);
     letter.headers.push(("sluicegate_dlq_value_hmac".to_owned(), hex(&digest).into_bytes()));
     letter.headers.push(("sluicegate_dlq_value_bytes".to_owned(), value.len().to_string().into_bytes()));
@@ -275,9 +323,6 @@ fn shorten(engine: &Engine, letter: &mut Emission, keep: usize) {
 
 fn stamp_dead_letter(letter: &mut Emission, reason: &str, stage: &str, topic: &str, partition: i32, offset: i64) {
     let (partition, offset) = (partition.to_string(), offset.to_string());
-    letter
-        .headers
-        .retain(|(name, _)| !name.starts_with("sluicegate_dlq_") || name.starts_with("sluicegate_dlq_value_"));
     for (name, value) in [
         ("reason", reason),
         ("stage", stage),

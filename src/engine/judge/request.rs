@@ -61,7 +61,7 @@ impl<'a, 'r> Run<'a, 'r> {
             .map(|(item, j)| RequestResult { item: item.clone(), action: j.action, text_bytes: j.text_bytes })
             .collect();
         let subject = RequestSubject { body: request.body, results: &results, elsewhere: request.elsewhere };
-        let (report, said) = self.check(session, Some(exchange), &Subject::Request(&subject));
+        let (report, bits) = self.check(session, Some(exchange), &Subject::Request(&subject));
 
         let mut draft = Draft::new(self.next_id(Checkpoint::ModelRequest), Checkpoint::ModelRequest);
         draft.findings = report.findings;
@@ -86,11 +86,11 @@ impl<'a, 'r> Run<'a, 'r> {
         } else {
             None
         };
-        self.emit(draft);
-        if let Some(copy) = copy {
+        let said = self.emit(draft).is_some();
+        if let (true, Some(copy)) = (said, copy) {
             self.push(copy);
         }
-        session.head().said |= said;
+        session.head().said |= bits;
     }
 
     /// What a request tells of the conversation: its tools, and that it was seen.
@@ -125,7 +125,7 @@ impl<'a, 'r> Run<'a, 'r> {
         if asked == 0 {
             return None;
         }
-        let withhold = self.engine.settings.redacted.on_block == OnBlock::Withhold;
+        let withhold = self.engine.on_block() == OnBlock::Withhold;
         // A blocked result that has no error form leaves no way to send the request without it.
         let stuck = judged.iter().any(|j| j.action == Decision::Block && (withhold || j.edits.is_empty()));
         let rule = if stuck { "results_withheld" } else { "results_changed" };

@@ -52,13 +52,13 @@ impl<'a, 'r> Run<'a, 'r> {
             self.draft(session, Checkpoint::ToolResult, result, found, &content, None);
         draft.subject.call_id = (!id.is_empty()).then(|| self.clean(&id));
         let (decision, action) = draft.fold();
-        let withheld = action == Decision::Block && self.engine.settings.redacted.on_block == OnBlock::Withhold;
+        let withheld = action == Decision::Block && self.engine.on_block() == OnBlock::Withhold;
         let copy = if withheld { None } else { self.copy(&mut draft, envelope, input, &edits) };
         self.remember(session, &content, decision, action, draft.complete, first_seen);
         let oversize = self.observe_size(&draft, &content, &edits);
         self.out.observations.extend(oversize);
-        self.emit(draft);
-        if let Some(copy) = copy {
+        let said_it = self.emit(draft).is_some();
+        if let (true, Some(copy)) = (said_it, copy) {
             self.push(copy);
         }
         session.head().said |= said;

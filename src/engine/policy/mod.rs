@@ -201,6 +201,8 @@ pub enum Place<'r> {
     Whole,
     /// This value (and, if `range` is given, these decoded bytes of its string).
     Value { value: Value<'r>, range: Option<(u32, u32)> },
+    /// A member that must be there and is not: its object, and its name as the schema spells it.
+    Missing { object: Value<'r>, name: &'r [u8] },
     /// A byte range of a layer that is not JSON.
     Span(Span<'r>),
 }

@@ -103,6 +103,8 @@ pub struct Violation {
     pub keyword: &'static str,
     /// Members of the value at `pointer` that may not be there.
     pub unexpected: Vec<String>,
+    /// The member of the value at `pointer` that must be there and is not.
+    pub missing: Option<String>,
 }
 
 impl Compiled {
@@ -143,7 +145,7 @@ impl Compiled {
             found.push(violation(&error));
         }
         if found.is_empty() {
-            found.push(Violation { pointer: String::new(), keyword: "$ref", unexpected: Vec::new() });
+            found.push(Violation { pointer: String::new(), keyword: "$ref", unexpected: Vec::new(), missing: None });
         }
         found
     }
@@ -173,10 +175,15 @@ fn violation(error: &ValidationError<'_>) -> Violation {
         K::AdditionalProperties { unexpected } | K::UnevaluatedProperties { unexpected } => unexpected.clone(),
         _ => Vec::new(),
     };
+    let missing = match error.kind() {
+        K::Required { property } => property.as_str().map(str::to_owned),
+        _ => None,
+    };
     Violation {
         pointer: error.instance_path().as_str().to_owned(),
         keyword: keyword(error.kind().keyword()),
         unexpected,
+        missing,
     }
 }
 

@@ -17,6 +17,7 @@ mod detect;
 pub mod fields;
 pub mod host;
 pub mod openai;
+mod skeleton;
 pub mod sse;
 
 pub use detect::{detect, detect_provider};
@@ -28,19 +29,37 @@ use super::event::{CutReason, Event};
 use super::json::{self, JsonError, JsonErrorKind, JsonLimits, Kind, Value};
 use super::layer::Layer;
 use bumpalo::Bump;
+use bumpalo::collections::Vec as BumpVec;
 use std::borrow::Cow;
 
 /// What translating one record gave.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Translated<'r> {
-    pub events: Vec<Event<'r>>,
+    /// In the step's arena: a fragment of a stream costs no allocation here.
+    pub events: BumpVec<'r, Event<'r>>,
     /// The data, or one event of the stream in it, is not JSON: the first error and its layer. Events before
     /// it stand; the response's open calls are cut.
     pub undecodable: Option<(&'r Layer<'r>, JsonError)>,
+    /// A member of the wire structure that stands twice: parsers would read two different messages. Values from
+    /// there on are not read.
+    pub ambiguous: Option<Value<'r>>,
     /// The payload's own response id, when it names one.
     pub response_id: Option<Value<'r>>,
     /// The provider's own conversation or session id, when it names one.
     pub conversation: Option<Value<'r>>,
+}
+
+impl<'r> Translated<'r> {
+    /// Nothing yet.
+    pub fn new(bump: &'r Bump) -> Self {
+        Self {
+            events: BumpVec::new_in(bump),
+            undecodable: None,
+            ambiguous: None,
+            response_id: None,
+            conversation: None,
+        }
+    }
 }
 
 /// Translates a record's data. Chunks may be one event, an array of them, or raw `text/event-stream`
@@ -51,7 +70,7 @@ pub fn translate<'r>(
     provider: Provider,
     limits: JsonLimits,
 ) -> Translated<'r> {
-    let mut out = Translated::default();
+    let mut out = Translated::new(bump);
     match (envelope.kind, envelope.data) {
         (EventType::ModelClosed, _) => out.events.push(Event::Closed),
         (EventType::ModelRequest, Some(data)) if provider.supported() => match json::parse(bump, data, limits) {
@@ -67,7 +86,9 @@ pub fn translate<'r>(
             }
         }
         (EventType::ToolStarted | EventType::ToolResult, Some(data)) => match json::parse(bump, data, limits) {
-            Ok(body) => host::event(envelope.kind, body, &mut out),
+            // What a tool returned is content at any depth.
+            Ok(body) if is_clear(body, &["content"], &mut out) => host::event(envelope.kind, body, &mut out),
+            Ok(_) => {}
             Err(error) => out.undecodable = Some((data, error)),
         },
         _ => {}
@@ -87,7 +108,18 @@ fn failed(out: &mut Translated<'_>) {
     }
 }
 
+/// Whether the value's wire structure can be read in one way only; if not, it is said and nothing is read on.
+fn is_clear<'r>(value: Value<'r>, content: &[&str], out: &mut Translated<'r>) -> bool {
+    if out.ambiguous.is_none() {
+        out.ambiguous = skeleton::ambiguous(value, content);
+    }
+    out.ambiguous.is_none()
+}
+
 fn request<'r>(provider: Provider, body: Value<'r>, history_from: Option<u64>, out: &mut Translated<'r>) {
+    if !is_clear(body, &[], out) {
+        return;
+    }
     let elsewhere = history_from.is_some_and(|from| from > 0);
     match provider {
         Provider::AnthropicMessages => anthropic::request(body, elsewhere, out),
@@ -98,6 +130,9 @@ fn request<'r>(provider: Provider, body: Value<'r>, history_from: Option<u64>, o
 
 /// One value of a response: a stream's event, or a whole body.
 fn response<'r>(provider: Provider, value: Value<'r>, out: &mut Translated<'r>) {
+    if !is_clear(value, &[], out) {
+        return;
+    }
     match provider {
         Provider::AnthropicMessages => anthropic::response(value, out),
         Provider::OpenAiResponses => openai::responses::response(value, out),

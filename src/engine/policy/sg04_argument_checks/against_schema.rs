@@ -7,6 +7,7 @@ use crate::engine::event::{Executor, ToolFamily};
 use crate::engine::json::{Kind, Value};
 use crate::engine::policy::Policy;
 use crate::engine::state::Tool;
+use bumpalo::Bump;
 use serde_json::Map;
 
 /// Inner calls that are judged; the wrapper is blocked whatever they are.
@@ -43,9 +44,9 @@ impl ArgumentChecks {
         let most = self.options.max_violations as usize;
         let mut left = most;
         for violation in compiled.violations(&instance, most) {
-            for value in places(args, &violation).into_iter().take(left) {
+            for place in places(args, &violation, report.bump()).into_iter().take(left) {
                 let evidence = Evidence::Schema { keyword: violation.keyword };
-                report.find(&SCHEMA_MISMATCH, Place::Value { value, range: None }, evidence);
+                report.find(&SCHEMA_MISMATCH, place, evidence);
                 left -= 1;
             }
         }
@@ -91,11 +92,16 @@ impl ArgumentChecks {
     }
 }
 
-/// The values that a violation speaks of: members that may not be there, else the value itself.
-fn places<'r>(args: Value<'r>, violation: &Violation) -> Vec<Value<'r>> {
+/// The places that a violation speaks of: members that may not be there, or the one that is missing, else the
+/// value itself.
+fn places<'r>(args: Value<'r>, violation: &Violation, bump: &'r Bump) -> Vec<Place<'r>> {
     let value = follow(args, &violation.pointer);
-    let unexpected: Vec<Value<'r>> = violation.unexpected.iter().filter_map(|name| value.get(name)).collect();
-    if unexpected.is_empty() { vec![value] } else { unexpected }
+    if let Some(name) = &violation.missing {
+        return vec![Place::Missing { object: value, name: bump.alloc_slice_copy(name.as_bytes()) }];
+    }
+    let at = |value| Place::Value { value, range: None };
+    let unexpected: Vec<Place<'r>> = violation.unexpected.iter().filter_map(|name| value.get(name)).map(at).collect();
+    if unexpected.is_empty() { vec![at(value)] } else { unexpected }
 }
 
 /// The value at a pointer, as far as it leads.
