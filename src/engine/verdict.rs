@@ -1,7 +1,7 @@
 //! Decide: findings fold to a decision and an action, and become a verdict without text from outside.
 
 pub use super::decision::{Checkpoint, Decision};
-use super::digest::Keyed;
+use super::digest::{Keyed, is_harmless};
 use super::json::{Documents, Segment, Value};
 use super::layer::{Layer, Step};
 use super::policy::{Evidence, Finding, Meta, Mode, Place, Rule, Severity};
@@ -107,10 +107,16 @@ pub struct AtStep {
     pub pointer: Option<String>,
 }
 
+/// Bytes of a pointer in a verdict.
+const MAX_POINTER: usize = 1024;
+/// Bytes of a masked segment in a pointer, its slash included.
+const MASKED: usize = 15;
+
 /// Names that a pointer may show although they came from outside: wire fields, and properties of the
 /// schema of the tool in question.
 pub struct Names<'a> {
     keyed: &'a Keyed,
+    /// Harmless ones only.
     properties: BTreeSet<String>,
 }
 
@@ -119,35 +125,62 @@ impl<'a> Names<'a> {
         Self { keyed, properties: BTreeSet::new() }
     }
 
-    /// Adds every property name that a JSON Schema declares, at any depth.
+    /// Adds every property name that a JSON Schema declares, at any depth. For schemas that came with a request
+    /// only: what a response brought was not written by the operator's agent.
     pub fn add_schema(&mut self, schema: Value<'_>) {
         for (value, is_key) in schema.walk() {
             if is_key || !value.key().is_some_and(|k| k.is("properties")) {
                 continue;
             }
             for (name, _) in value.members() {
-                if let Some(name) = name.str() {
+                if let Some(name) = name.str().filter(|name| is_harmless(name.as_bytes())) {
                     self.properties.insert(name.into_owned());
                 }
             }
         }
     }
 
+    /// At most [`MAX_POINTER`] bytes: what lies deeper is one masked segment.
     fn pointer(&self, path: &[Segment<'_>]) -> String {
         let mut out = String::new();
-        for segment in path {
+        // Where the pointer is cut if it turns out too long.
+        let mut cut = (0, 0);
+        for (ix, segment) in path.iter().enumerate() {
             out.push('/');
             match segment {
                 Segment::Index(n) => out.push_str(&n.to_string()),
                 Segment::Name(name) => match std::str::from_utf8(name) {
-                    Ok(text) if fields::is_wire_field(text) || self.properties.contains(text) => {
-                        out.push_str(&text.replace('~', "~0").replace('/', "~1"));
-                    }
+                    Ok(text) if self.is_shown(text) => out.push_str(&text.replace('~', "~0").replace('/', "~1")),
                     _ => out.push_str(&self.keyed.masked(name).replace('~', "~0")),
                 },
             }
+            if out.len() <= MAX_POINTER - MASKED {
+                cut = (out.len(), ix + 1);
+            }
+            if out.len() > MAX_POINTER {
+                out.truncate(cut.0);
+                out.push('/');
+                out.push_str(&self.masked_rest(path.get(cut.1..).unwrap_or_default()).replace('~', "~0"));
+                break;
+            }
         }
         out
+    }
+
+    fn is_shown(&self, name: &str) -> bool {
+        fields::is_wire_field(name) || self.properties.contains(name)
+    }
+
+    fn masked_rest(&self, rest: &[Segment<'_>]) -> String {
+        let mut text = Vec::new();
+        for segment in rest {
+            match segment {
+                Segment::Index(n) => text.extend_from_slice(n.to_string().as_bytes()),
+                Segment::Name(name) => text.extend_from_slice(name),
+            }
+            text.push(b'/');
+        }
+        self.keyed.masked(&text)
     }
 
     /// The `at` list of a place, outermost step first.
@@ -339,22 +372,47 @@ fn is_zero(n: &u32) -> bool {
 }
 
 impl Verdict<'_> {
-    /// The JSON, at most `limit` bytes: the findings and parts beyond it are counted instead of listed.
+    /// The JSON, at most `limit` bytes: the findings and parts beyond it are counted instead of listed. If that is not enough, the last finding's place and then what names the
+    /// subject go. What remains are our own identifiers, decisions and digests.
     pub fn encode(mut self, limit: u64) -> Vec<u8> {
         loop {
             // Serialising plain structs to memory cannot fail.
             let json = serde_json::to_vec(&self).unwrap_or_default();
-            if json.len() as u64 <= limit || (self.findings.len() <= 1 && self.not_inspected.is_empty()) {
+            if json.len() as u64 <= limit || !self.shrink() {
                 return json;
             }
+        }
+    }
+
+    /// Takes something away; false if there is nothing left that may go.
+    fn shrink(&mut self) -> bool {
+        if self.findings.len() > 1 || !self.not_inspected.is_empty() {
             let kept = self.not_inspected.len() / 2;
             self.not_inspected_omitted += (self.not_inspected.len() - kept) as u32;
             self.not_inspected.truncate(kept);
-            if self.findings.len() > 1 {
-                let kept = self.findings.len().div_ceil(2);
-                self.findings_omitted += (self.findings.len() - kept) as u32;
-                self.findings.truncate(kept);
-            }
+            let kept = self.findings.len().div_ceil(2);
+            self.findings_omitted += (self.findings.len() - kept) as u32;
+            self.findings.truncate(kept);
+            return true;
         }
+        if let Some(finding) = self.findings.last_mut() {
+            if finding.at.is_empty() {
+                self.findings.clear();
+                self.findings_omitted += 1;
+            } else {
+                finding.at.clear();
+                finding.range = None;
+            }
+            return true;
+        }
+        let subject = std::mem::take(&mut self.subject);
+        let named = [subject.call_id, subject.tool, subject.server, self.conversation.take(), self.response_id.take()];
+        let named =
+            named.into_iter().chain([self.source.event_id.take(), self.source.time.take()]).any(|n| n.is_some());
+        self.subject.executor = subject.executor;
+        let fleet = std::mem::take(&mut self.fleet);
+        let agent = std::mem::take(&mut self.agent);
+        let bundle = std::mem::take(&mut self.policy.bundle);
+        named || !fleet.is_empty() || !agent.is_empty() || !bundle.is_empty()
     }
 }

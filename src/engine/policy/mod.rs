@@ -15,7 +15,7 @@ pub mod truncate;
 pub use registry::Policies;
 pub use report::Report;
 pub use schema::{Compiled, SchemaCache};
-pub use tools::ToolKnown;
+pub use tools::{Definitions, ToolKnown};
 
 use super::Millis;
 use super::decision::{Checkpoint, Decision};

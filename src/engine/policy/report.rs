@@ -4,7 +4,7 @@
 //! `redact` makes the edits. A policy never decides about its own mode: [`Report::find`] answers what its
 //! finding comes to, and edits are kept only where that is [`Decision::Redact`].
 
-use super::{Evidence, Finding, Meta, Mode, Place, Rule};
+use super::{Evidence, Finding, Meta, Mode, Place, Rule, View};
 use crate::engine::decision::Decision;
 use crate::engine::layer::Edit;
 use bumpalo::Bump;
@@ -20,9 +20,14 @@ pub struct Report<'r> {
     pub recut: Vec<u32>,
     /// Codes that say `not_observed` now, one bit a policy number.
     pub not_observed: u32,
+    /// A check that this subject calls for could not be made, so the verdict is not complete.
+    pub incomplete: bool,
     bump: &'r Bump,
     speaker: Option<Speaker>,
 }
+
+/// The rule by which a policy says that it could not look, and the kind of that rule's labels.
+const NOT_OBSERVED: &str = "not_observed";
 
 /// Most rules a policy can have.
 pub(super) const MAX_RULES: usize = 32;
@@ -46,7 +51,15 @@ impl Speaker {
 impl<'r> Report<'r> {
     /// An empty report for one subject. Layers that policies make live in `bump`, the arena of the record.
     pub fn new(bump: &'r Bump) -> Self {
-        Self { findings: Vec::new(), edits: Vec::new(), recut: Vec::new(), not_observed: 0, bump, speaker: None }
+        Self {
+            findings: Vec::new(),
+            edits: Vec::new(),
+            recut: Vec::new(),
+            not_observed: 0,
+            incomplete: false,
+            bump,
+            speaker: None,
+        }
     }
 
     pub fn bump(&self) -> &'r Bump {
@@ -94,8 +107,32 @@ impl<'r> Report<'r> {
         self.edits.push(edit);
     }
 
-    /// The speaking policy could not see what it needs.
-    pub fn not_observed(&mut self, policy: &Meta) {
+    /// The policy cannot see what it needs: said once a conversation, and on every verdict where an operator
+    /// made it more than a remark. `label` is of a closed list.
+    pub fn not_observed(&mut self, policy: &'static Meta, view: &View<'_>, label: &'static str) {
+        let said = view.conversation.head.said & (1 << policy.number) != 0;
+        let remark = |speaker: &Speaker| {
+            let rule = policy.rules.iter().find(|rule| rule.name == NOT_OBSERVED);
+            rule.is_none_or(|rule| speaker.effect(rule) == Decision::Allow)
+        };
         self.not_observed |= 1 << policy.number;
+        if !(said && self.speaker.as_ref().is_none_or(remark)) {
+            self.say_not_observed(policy, label);
+        }
+    }
+
+    /// A check of this very subject could not be made: said on each such verdict, which is then incomplete.
+    pub fn skipped(&mut self, policy: &'static Meta, label: &'static str) {
+        self.not_observed |= 1 << policy.number;
+        self.incomplete = true;
+        self.say_not_observed(policy, label);
+    }
+
+    fn say_not_observed(&mut self, policy: &'static Meta, label: &'static str) {
+        let told = |found: &Finding<'_>| found.policy.code == policy.code && found.rule.name == NOT_OBSERVED;
+        let Some(rule) = policy.rules.iter().find(|rule| rule.name == NOT_OBSERVED) else { return };
+        if !self.findings.iter().any(told) {
+            self.find(rule, Place::Whole, Evidence::Label { kind: NOT_OBSERVED, label });
+        }
     }
 }

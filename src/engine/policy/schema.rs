@@ -4,13 +4,15 @@
 //! library sees it, [`survey`] bounds what validating can cost; the library gets a retriever that refuses
 //! everything (no file, no network), and the linear-time regex engine. Only a pattern which that engine cannot
 //! express (look-around, which zod writes) goes to the backtracking one, with a small step limit and for short
-//! instances only.
+//! instances only; a longer one is held against the schema without such patterns ([`linear`]), so that its
+//! length switches off nothing else.
 //!
 //! Dialect by `$schema`, 2020-12 if there is none. `format` asserts only if asked.
 //!
 //! Left out: listing violations of schemas that are recursive through alternatives. Deciding is memoised and
 //! cheap; explaining visits every alternative at every level, which is exponential in the depth.
 
+mod linear;
 mod survey;
 
 use crate::engine::json::{JsonLimits, Kind, Value as Json, parse};
@@ -90,8 +92,8 @@ struct Ready {
     validator: Validator,
     /// Violations can be listed at a bounded cost.
     listable: bool,
-    /// A pattern needs the backtracking engine.
-    backtracking: bool,
+    /// A pattern needs the backtracking engine: the schema without such patterns, if it can be had.
+    relaxed: Option<Option<Validator>>,
 }
 
 /// Where an instance violates its schema.
@@ -117,10 +119,10 @@ impl Compiled {
         self.outcome.as_ref().err().copied()
     }
 
-    /// Why the schema cannot be used for an instance of this many bytes.
+    /// Why the schema cannot be used, or not in full, for an instance of this many bytes.
     pub fn flaw_for(&self, bytes: usize) -> Option<&'static str> {
         match &self.outcome {
-            Ok(ready) => (ready.backtracking && bytes > MAX_BACKTRACKED_BYTES).then_some("pattern"),
+            Ok(ready) => (ready.relaxed.is_some() && bytes > MAX_BACKTRACKED_BYTES).then_some("pattern"),
             Err(flaw) => Some(flaw),
         }
     }
@@ -130,17 +132,23 @@ impl Compiled {
         self.outcome.as_ref().map_or(true, |ready| ready.validator.is_valid(instance))
     }
 
-    /// The first `most` violations; at least one if the instance is not valid.
-    pub fn violations(&self, instance: &Value, most: usize) -> Vec<Violation> {
+    /// The first `most` violations by an instance of this many bytes, of what [`Compiled::flaw_for`] leaves; at
+    /// least one if the instance is not valid.
+    pub fn violations(&self, instance: &Value, bytes: usize, most: usize) -> Vec<Violation> {
         let Ok(ready) = &self.outcome else { return Vec::new() };
-        if ready.validator.is_valid(instance) {
+        let validator = match &ready.relaxed {
+            Some(relaxed) if bytes > MAX_BACKTRACKED_BYTES => relaxed.as_ref(),
+            _ => Some(&ready.validator),
+        };
+        let Some(validator) = validator else { return Vec::new() };
+        if validator.is_valid(instance) {
             return Vec::new();
         }
         let mut found = Vec::new();
         if ready.listable && count(instance, MAX_LISTED_VALUES) < MAX_LISTED_VALUES {
-            found.extend(ready.validator.iter_errors(instance).take(most).map(|error| violation(&error)));
+            found.extend(validator.iter_errors(instance).take(most).map(|error| violation(&error)));
         } else if ready.listable
-            && let Err(error) = ready.validator.validate(instance)
+            && let Err(error) = validator.validate(instance)
         {
             found.push(violation(&error));
         }
@@ -243,13 +251,18 @@ fn compile(schema: &[u8], formats: bool) -> Result<Ready, &'static str> {
     let schema = to_serde(schema).ok_or("malformed")?;
     let listable = survey(&schema)?;
     let options = || jsonschema::options().with_retriever(Refuse).should_validate_formats(formats);
-    let linear = PatternOptions::regex().size_limit(256 << 10).dfa_size_limit(1 << 20);
+    let linear = || PatternOptions::regex().size_limit(256 << 10).dfa_size_limit(1 << 20);
     let backtracking = PatternOptions::fancy_regex().backtrack_limit(256).size_limit(256 << 10).dfa_size_limit(1 << 20);
-    if let Ok(validator) = options().with_pattern_options(linear).build(&schema) {
-        return Ok(Ready { validator, listable, backtracking: false });
+    if let Ok(validator) = options().with_pattern_options(linear()).build(&schema) {
+        return Ok(Ready { validator, listable, relaxed: None });
     }
     let validator = options().with_pattern_options(backtracking).build(&schema).map_err(|error| flaw(&error))?;
-    Ok(Ready { validator, listable, backtracking: true })
+    let is_linear = |pattern: &str| {
+        let one = serde_json::json!({ "pattern": pattern });
+        options().with_pattern_options(linear()).build(&one).is_ok()
+    };
+    let relaxed = options().with_pattern_options(linear()).build(&linear::relaxed(&schema, &is_linear)).ok();
+    Ok(Ready { validator, listable, relaxed: Some(relaxed) })
 }
 
 fn flaw(error: &ValidationError<'_>) -> &'static str {

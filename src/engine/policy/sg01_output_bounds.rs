@@ -3,7 +3,8 @@
 //! # What it checks
 //! - `oversize_result`: text of one output above `max_bytes` keeps head and tail around a marker; JSON stays
 //!   JSON. `oversize_total`: all outputs of one request above `max_total_bytes`; the largest are cut first.
-//! - `hard_limit`: above `block_bytes`. `too_many_parts`, `too_deep`: shapes made to exhaust a reader.
+//! - `hard_limit`: text and parts that are not understood above `block_bytes`, media above `block_media_bytes`
+//!   (both as they stand on the wire). `too_many_parts`, `too_deep`: shapes made to exhaust a reader.
 //! - `missing_provenance`: the output is not an object that carries `source` beside `content`. A `tool.result`
 //!   is wrapped; in requests it is only said. Results that the provider types carry provenance already.
 //! - `unbounded_server_tool`: a server tool of the request has a bound of its own that is not used.
@@ -20,9 +21,11 @@
 //! # Holds
 //! - Output at or under the cap, also one that was cut before.
 //! - `{"source":"mcp:files","content":"…"}`, as an object or as a string that holds it.
+//! - The gate's own error form, which stands for an output that was withheld.
 //!
 //! # Options
 //! - `max_bytes` (65 536; at least 1 024, at most `block_bytes`), `block_bytes` (2 097 152).
+//! - `block_media_bytes` (16 777 216; 1 024 to 67 108 864).
 //! - `max_total_bytes` (524 288; at least `max_bytes`).
 //! - `tools`: by tool name, its own `max_bytes` and `block_bytes`. A server's `_meta` never raises a limit.
 //! - `head_percent` (75), `max_parts` (10 000), `max_depth` (128).
@@ -93,6 +96,7 @@ pub struct Options {
     pub max_bytes: u64,
     pub max_total_bytes: u64,
     pub block_bytes: u64,
+    pub block_media_bytes: u64,
     pub head_percent: u32,
     pub max_parts: u32,
     pub max_depth: u32,
@@ -120,6 +124,7 @@ impl Default for Options {
             max_bytes: 64 << 10,
             max_total_bytes: 512 << 10,
             block_bytes: 2 << 20,
+            block_media_bytes: 16 << 20,
             head_percent: 75,
             max_parts: 10_000,
             max_depth: 128,
@@ -159,6 +164,7 @@ impl Policy for OutputBounds {
         };
         let block = (options.block_bytes, " (block_bytes)");
         within("block_bytes", options.block_bytes, 1 << 10, (8 << 20, ""));
+        within("block_media_bytes", options.block_media_bytes, 1 << 10, (64 << 20, ""));
         within("max_bytes", options.max_bytes, 1 << 10, block);
         within("max_total_bytes", options.max_total_bytes, options.max_bytes, (64 << 20, ""));
         within("head_percent", options.head_percent.into(), 0, (100, ""));
@@ -208,9 +214,11 @@ impl OutputBounds {
         if bytes > max_bytes {
             bytes = result.parts.iter().map(|part| part_bytes(part) as u64).sum();
         }
-        if bytes > block_bytes {
-            let evidence = Evidence::Bytes { found: bytes, limit: block_bytes };
-            if report.find(&HARD_LIMIT, place, evidence) == Decision::Block {
+        // Nobody looks into the other parts, so only their size is known.
+        let (media, opaque) = raw_bytes(&result.parts);
+        for (found, limit) in [(bytes + opaque, block_bytes), (media, self.options.block_media_bytes)] {
+            let evidence = Evidence::Bytes { found, limit };
+            if found > limit && report.find(&HARD_LIMIT, place, evidence) == Decision::Block {
                 return;
             }
         }
@@ -370,6 +378,15 @@ fn part_bytes(part: &Part<'_>) -> usize {
         Part::Json(value) => value.span().len(),
         Part::Media { .. } | Part::Opaque { .. } => 0,
     }
+}
+
+/// Bytes of the media and of the parts that are not understood, as they stand on the wire.
+fn raw_bytes(parts: &[Part<'_>]) -> (u64, u64) {
+    parts.iter().fold((0, 0), |(media, opaque), part| match part {
+        Part::Media { value, .. } => (media + value.span().len() as u64, opaque),
+        Part::Opaque { value, .. } => (media, opaque + value.span().len() as u64),
+        Part::Text(_) | Part::Json(_) => (media, opaque),
+    })
 }
 
 /// An upper bound of [`part_bytes`] that costs nothing: escapes are longer than what they stand for.

@@ -4,7 +4,11 @@
 //! - The text: `invalid_json`, `trailing_data`, `merged_calls`, `duplicate_keys`, `too_deep`, `too_large`,
 //!   `lone_surrogate`, `number_out_of_range`, `imprecise_integer`. Nothing is ever repaired.
 //! - The tool: `schema_mismatch` against its JSON Schema (violations listed by place and keyword),
-//!   `bad_schema` where that cannot be used, `unknown_tool` for a tool that the request does not declare.
+//!   `bad_schema` where that cannot be used or not in full, `schema_too_large` where it was too large to keep,
+//!   `unknown_tool` for a tool that the request does not declare, `wrong_form` for one that it declares as
+//!   another kind (free text for a function, JSON for a custom tool).
+//! - `not_observed` where the definitions were not seen: `no_request`, `tools_elsewhere`. It stands on every
+//!   verdict on a call of the client's, which is then incomplete; for the provider's own once a conversation.
 //! - The call: `args_mismatch` (the provider restated another text than it streamed), `wrapped_calls` (several
 //!   calls hidden in one; each inner call is judged too), `model_code` (the arguments are code).
 //!
@@ -35,11 +39,11 @@ mod against_schema;
 mod wellformed;
 
 use super::{
-    CallSubject, Evidence, Meta, OptionsProblem, Place, Policy, Profile, Report, Rule, Severity, Subject, ToolKnown,
+    CallSubject, Definitions, Evidence, Meta, OptionsProblem, Place, Policy, Profile, Report, Rule, Severity, Subject,
     View,
 };
 use crate::engine::decision::Decision;
-use crate::engine::event::{Executor, Form, ToolFamily};
+use crate::engine::event::{Executor, Form};
 use crate::engine::json::Value;
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +67,16 @@ const IMPRECISE_INTEGER: Rule = allow("imprecise_integer", "an integer is above 
 const SCHEMA_MISMATCH: Rule = block("schema_mismatch", "the arguments do not fit the tool's schema");
 const BAD_SCHEMA: Rule =
     allow("bad_schema", "the tool's schema cannot be used; the arguments were not checked against it");
+const SCHEMA_TOO_LARGE: Rule = Rule {
+    name: "schema_too_large",
+    effect: Decision::Allow,
+    strict: Decision::Block,
+    severity: Severity::Medium,
+    message: "the tool's schema is too large to be kept; the arguments were not checked against it",
+};
+const WRONG_FORM: Rule = block("wrong_form", "the tool is declared as another kind than it is called as");
+const NOT_OBSERVED: Rule =
+    allow("not_observed", "the tool's definition was not seen, so the call was not checked against it");
 const UNKNOWN_TOOL: Rule = block("unknown_tool", "the request declares no tool of this name");
 const ARGS_MISMATCH: Rule = block("args_mismatch", "the restated arguments differ from those that were streamed");
 const WRAPPED_CALLS: Rule = block("wrapped_calls", "several calls are wrapped in one");
@@ -111,6 +125,9 @@ impl Policy for ArgumentChecks {
             ARGS_MISMATCH,
             WRAPPED_CALLS,
             MODEL_CODE,
+            SCHEMA_TOO_LARGE,
+            WRONG_FORM,
+            NOT_OBSERVED,
         ],
     };
     type Options = Options;
@@ -172,19 +189,22 @@ impl ArgumentChecks {
         {
             return;
         }
-        match view.tool(call) {
-            ToolKnown::RequestUnseen => report.not_observed(&Self::META),
+        match view.definitions(call) {
+            Definitions::Unseen(label) if call.executor == Executor::Client => report.skipped(&Self::META, label),
+            Definitions::Unseen(label) => report.not_observed(&Self::META, view, label),
             // What the provider runs is not the request's to declare.
-            ToolKnown::Undeclared if call.executor == Executor::Client => {
+            Definitions::Undeclared if call.executor == Executor::Client => {
                 report.find(&UNKNOWN_TOOL, Place::Whole, Evidence::None);
             }
-            ToolKnown::Undeclared => {}
-            ToolKnown::Declared(tool) if tool.family == ToolFamily::Function => {
+            Definitions::Undeclared => {}
+            Definitions::WrongForm => {
+                report.find(&WRONG_FORM, Place::Whole, Evidence::None);
+            }
+            Definitions::Declared(tools) => {
                 if let Some(args) = args {
-                    self.check_schema(tool, args, view, report);
+                    self.check_schemas(&tools, args, view, report);
                 }
             }
-            ToolKnown::Declared(_) => {}
         }
     }
 

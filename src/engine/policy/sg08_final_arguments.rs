@@ -19,7 +19,8 @@
 //! - A cut call that was not started is answered by a result which says that it failed: the provider wants an
 //!   answer for every call, and nothing was run.
 //! - Starts of calls that nobody could have seen (a partial conversation, a history kept elsewhere, no
-//!   response on the topic): `not_observed`.
+//!   response on the topic): `not_observed`, once a conversation (`no_call`; `no_starts` where the host does not
+//!   tell of starts).
 //!
 //! # Options
 //! None.
@@ -65,6 +66,14 @@ const STARTED_WITH_OTHER_ARGUMENTS: Rule = Rule {
     message: "the tool was started with arguments whose digest is not that of the final arguments",
 };
 
+const NOT_OBSERVED: Rule = Rule {
+    name: "not_observed",
+    effect: Decision::Allow,
+    strict: Decision::Allow,
+    severity: Severity::Low,
+    message: "what this policy needs was not seen, so it says nothing of the subject",
+};
+
 /// The policy. Stateless: everything it needs is in the conversation.
 pub struct FinalArguments;
 
@@ -80,7 +89,7 @@ impl Policy for FinalArguments {
         name: "final_arguments",
         checklist: "item 8, rule 6",
         summary: "tools run only on arguments that are final",
-        rules: &[CUT_CALL, STARTED_BEFORE_FINAL, ACTED_ON_INCOMPLETE, STARTED_WITH_OTHER_ARGUMENTS],
+        rules: &[CUT_CALL, STARTED_BEFORE_FINAL, ACTED_ON_INCOMPLETE, STARTED_WITH_OTHER_ARGUMENTS, NOT_OBSERVED],
     };
     type Options = Options;
 
@@ -110,7 +119,7 @@ fn check_call<'r>(subject: &CallSubject<'_, 'r>, report: &mut Report<'r>) {
 fn check_start<'r>(subject: &StartSubject<'_, 'r>, view: &View<'_>, report: &mut Report<'r>) {
     let Some(call) = subject.call else {
         if is_blind(view) {
-            report.not_observed(&FinalArguments::META);
+            report.not_observed(&FinalArguments::META, view, "no_call");
         } else {
             let label = Evidence::Label { kind: "call", label: "unknown" };
             report.find(&STARTED_BEFORE_FINAL, Place::Whole, label);
@@ -135,7 +144,7 @@ fn check_result<'r>(subject: &ResultSubject<'_, 'r>, view: &View<'_>, report: &m
             let label = Evidence::Label { kind: "call", label: "unknown" };
             report.find(&STARTED_BEFORE_FINAL, Place::Whole, label);
         } else {
-            report.not_observed(&FinalArguments::META);
+            report.not_observed(&FinalArguments::META, view, "no_call");
         }
         return;
     };
@@ -144,7 +153,7 @@ fn check_result<'r>(subject: &ResultSubject<'_, 'r>, view: &View<'_>, report: &m
         return;
     }
     if !view.conversation.head.starts_seen {
-        report.not_observed(&FinalArguments::META);
+        report.not_observed(&FinalArguments::META, view, "no_starts");
     }
     let says_not_run = subject.result.failure == Failure::Failed && !call.started;
     if !(matches!(call.status, CallStatus::Cut(_)) && says_not_run) {

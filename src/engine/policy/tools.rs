@@ -5,20 +5,39 @@
 //! is never called undeclared.
 
 use super::View;
-use crate::engine::event::Provider;
-use crate::engine::event::ToolFamily;
+use crate::engine::event::{Executor, Form, Provider, ToolFamily};
 use crate::engine::state::{Call, Exchange, Tool};
+use std::collections::HashSet;
 
 /// What is known of a call's tool.
-#[derive(Debug, Clone, Copy)]
-pub enum ToolKnown<'s> {
+#[derive(Debug, Clone)]
+pub enum Definitions<'s> {
     /// The request of the exchange was not seen, or definitions can have come where nobody saw them: nothing
-    /// can be said.
-    RequestUnseen,
-    /// Declared, perhaps with a schema.
-    Declared(&'s Tool),
+    /// can be said. A label of a closed set.
+    Unseen(&'static str),
+    /// Declared, perhaps with schemas. More than one where a list declares one name twice: all of them hold.
+    Declared(Vec<&'s Tool>),
+    /// Declared, as a kind whose calls have another form.
+    WrongForm,
     /// The request was seen and does not declare it.
     Undeclared,
+}
+
+/// The same in short: the first definition.
+#[derive(Debug, Clone, Copy)]
+pub enum ToolKnown<'s> {
+    RequestUnseen,
+    Declared(&'s Tool),
+    Undeclared,
+}
+
+/// What a definition is looked up by.
+#[derive(Clone, Copy)]
+struct Key<'k> {
+    name: &'k [u8],
+    namespace: Option<&'k [u8]>,
+    server: Option<&'k [u8]>,
+    executor: Executor,
 }
 
 impl<'s> View<'s> {
@@ -27,69 +46,105 @@ impl<'s> View<'s> {
         self.conversation.exchanges.get(&call.exchange).or(self.exchange)
     }
 
-    /// The definition of a call's tool.
+    /// The first definition of a call's tool.
     pub fn tool(&self, call: &Call) -> ToolKnown<'s> {
-        self.tool_named(call, &call.name, call.namespace.as_deref())
+        match self.definitions(call) {
+            Definitions::Unseen(_) => ToolKnown::RequestUnseen,
+            Definitions::Declared(tools) => {
+                tools.first().map_or(ToolKnown::Undeclared, |tool| ToolKnown::Declared(tool))
+            }
+            Definitions::WrongForm | Definitions::Undeclared => ToolKnown::Undeclared,
+        }
     }
 
-    /// The definition of a tool that is named inside a call.
-    pub fn tool_named(&self, call: &Call, name: &[u8], namespace: Option<&[u8]>) -> ToolKnown<'s> {
-        let Some(exchange) = self.exchange_of(call) else { return ToolKnown::RequestUnseen };
+    /// The schemas of a call's tool that came with its request: whose property names a verdict may show. What
+    /// came late, in a response, was written by others than the operator's agent.
+    pub fn request_schemas(&self, call: &Call) -> Vec<&'s [u8]> {
+        let [own, _] = self.exchange_of(call).map_or([None, None], sets);
+        match self.definitions(call) {
+            Definitions::Declared(tools) => {
+                let own = tools.into_iter().filter(|tool| Some(tool.toolset) == own);
+                own.filter_map(|tool| tool.schema.as_deref()).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The definitions of a call's tool.
+    pub fn definitions(&self, call: &Call) -> Definitions<'s> {
+        self.definitions_named(call, call.form, &call.name, call.namespace.as_deref())
+    }
+
+    /// The definitions of a tool that is named inside a call.
+    pub fn definitions_named(&self, call: &Call, form: Form, name: &[u8], namespace: Option<&[u8]>) -> Definitions<'s> {
+        let Some(exchange) = self.exchange_of(call) else { return Definitions::Unseen("no_request") };
+        let key = Key { name, namespace, server: call.server.as_deref(), executor: call.executor };
         let all = &self.conversation.tools;
-        let here = || all.values().filter(|tool| Some(tool.toolset) == exchange.toolset);
-        if let Some(tool) = pick(here(), name, namespace) {
-            return ToolKnown::Declared(tool);
+        let within = |set: u32| all.values().filter(move |tool| tool.toolset == set);
+        // What came late never stands in for what the request itself declares.
+        for set in sets(exchange).into_iter().flatten() {
+            let found: Vec<&Tool> = within(set).filter(|tool| is_meant(tool, key)).collect();
+            if !found.is_empty() {
+                return formed(found, form);
+            }
         }
         // A history that is kept elsewhere keeps the definitions that came late in earlier exchanges.
         if exchange.elsewhere
-            && let Some(tool) = pick(all.values(), name, namespace)
+            && let Some(latest) = all.values().filter(|tool| is_meant(tool, key)).map(|tool| tool.toolset).max()
         {
-            return ToolKnown::Declared(tool);
+            return formed(within(latest).filter(|tool| is_meant(tool, key)).collect(), form);
         }
-        let omitted = exchange.toolset.and_then(|n| self.conversation.toolsets.get(&n)).is_some_and(|s| s.omitted > 0);
-        let unseen = !exchange.request_seen
-            || omitted
-            || (exchange.elsewhere && self.conversation.head.partial)
-            || here().any(|tool| brings_others(tool, exchange.provider));
-        if unseen { ToolKnown::RequestUnseen } else { ToolKnown::Undeclared }
+        let mut seen = sets(exchange).into_iter().flatten().flat_map(within);
+        if !exchange.request_seen {
+            Definitions::Unseen("no_request")
+        } else if (exchange.elsewhere && self.conversation.head.partial)
+            || seen.any(|tool| brings_others(tool, key.executor, exchange.provider))
+        {
+            Definitions::Unseen("tools_elsewhere")
+        } else {
+            // Also where the list was too long to be kept whole: what is not known is not declared.
+            Definitions::Undeclared
+        }
     }
 }
 
-/// The definition with that namespace; else, where either side names none, the one with that name.
-fn pick<'s>(tools: impl Iterator<Item = &'s Tool>, name: &[u8], namespace: Option<&[u8]>) -> Option<&'s Tool> {
-    let mut loose = None;
-    for tool in tools.filter(|tool| is_called(tool, name)) {
-        if tool.namespace.as_deref() == namespace {
-            return Some(tool);
-        }
-        if tool.namespace.is_none() || namespace.is_none() {
-            loose = loose.or(Some(tool));
-        }
-    }
-    loose
+/// The toolsets of an exchange: the request's own, then what came late.
+fn sets(exchange: &Exchange) -> [Option<u32>; 2] {
+    [exchange.toolset, None]
+}
+
+/// Those of the definitions whose calls have this form, each schema once.
+fn formed(mut tools: Vec<&Tool>, form: Form) -> Definitions<'_> {
+    tools.retain(|tool| match tool.family {
+        ToolFamily::Function => form != Form::FreeText,
+        ToolFamily::Custom => form == Form::FreeText,
+        ToolFamily::Typed => true,
+    });
+    let mut seen = HashSet::new();
+    tools.retain(|tool| seen.insert((tool.schema.as_deref(), tool.schema_omitted)));
+    if tools.is_empty() { Definitions::WrongForm } else { Definitions::Declared(tools) }
+}
+
+/// Whether a call of that key can mean this definition: whoever runs the call must run the definition too.
+fn is_meant(tool: &Tool, key: Key<'_>) -> bool {
+    let party = match (key.executor, key.server) {
+        (Executor::Client, _) => tool.server.is_none(),
+        (Executor::Provider, Some(server)) => tool.server.as_deref() == Some(server),
+        (Executor::Provider, None) => tool.server.is_none() && tool.family == ToolFamily::Typed,
+    };
+    party && tool.namespace.as_deref() == key.namespace && is_called(tool, key.name)
 }
 
 fn is_called(tool: &Tool, name: &[u8]) -> bool {
-    if tool.name == name {
-        return true;
-    }
-    if tool.family != ToolFamily::Typed {
-        return false;
-    }
-    let kind = undated(&tool.name);
-    kind == undated(name) || families(name).iter().any(|family| family.as_bytes() == kind)
+    tool.name == name
+        || (tool.family == ToolFamily::Typed && families(name).iter().any(|f| f.as_bytes() == undated(&tool.name)))
 }
 
-/// The types of definition whose calls go by this name.
+/// The types of definition whose calls go by this name, which is not the definition's.
 fn families(name: &[u8]) -> &'static [&'static str] {
     match name {
         b"bash_code_execution" | b"text_editor_code_execution" => &["code_execution"],
         b"str_replace_based_edit_tool" | b"str_replace_editor" => &["text_editor"],
-        b"shell" | b"local_shell" => &["shell", "local_shell"],
-        b"computer" => &["computer_use", "computer_use_preview", "computer"],
-        b"tool_search" => &["tool_search_tool_regex", "tool_search_tool_bm25"],
-        b"web_search" => &["web_search_preview"],
-        b"program" => &["programmatic_tool_calling"],
         _ => &[],
     }
 }
@@ -104,7 +159,11 @@ fn undated(name: &[u8]) -> &[u8] {
 /// A definition behind which stand others that the request does not spell out: OpenAI's tool search (its
 /// output carries definitions), toolsets whose members go by their own names. Anthropic's tool search only
 /// refers to definitions that the request already has.
-fn brings_others(tool: &Tool, provider: Provider) -> bool {
+fn brings_others(tool: &Tool, executor: Executor, provider: Provider) -> bool {
+    // Behind a server stand only tools that the provider runs.
+    if executor == Executor::Client && tool.server.is_some() {
+        return false;
+    }
     let kind = undated(&tool.name);
     tool.family == ToolFamily::Typed
         && ((kind == b"tool_search" && !matches!(provider, Provider::AnthropicMessages)) || kind.ends_with(b"toolset"))

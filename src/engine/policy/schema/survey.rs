@@ -22,10 +22,10 @@ const MAX_LISTED: u64 = 50_000;
 const MAX_PATTERNS: usize = 256;
 const MAX_PATTERN_BYTES: usize = 4096;
 
-const SELF: &[&str] = &["not", "if", "then", "else"];
-const SELF_LISTS: &[&str] = &["allOf", "anyOf", "oneOf"];
-const SELF_MAPS: &[&str] = &["dependentSchemas", "dependencies"];
-const CHILD: &[&str] = &[
+pub(super) const SELF: &[&str] = &["not", "if", "then", "else"];
+pub(super) const SELF_LISTS: &[&str] = &["allOf", "anyOf", "oneOf"];
+pub(super) const SELF_MAPS: &[&str] = &["dependentSchemas", "dependencies"];
+pub(super) const CHILD: &[&str] = &[
     "items",
     "additionalItems",
     "additionalProperties",
@@ -35,8 +35,8 @@ const CHILD: &[&str] = &[
     "propertyNames",
     "contentSchema",
 ];
-const CHILD_LISTS: &[&str] = &["items", "prefixItems"];
-const CHILD_MAPS: &[&str] = &["properties", "patternProperties"];
+pub(super) const CHILD_LISTS: &[&str] = &["items", "prefixItems"];
+pub(super) const CHILD_MAPS: &[&str] = &["properties", "patternProperties"];
 
 /// Whether violations can be listed.
 ///

@@ -4,7 +4,7 @@ use super::super::truncate;
 use super::super::{Evidence, Place, Report, ResultSubject};
 use super::{MISSING_PROVENANCE, tool_name};
 use crate::engine::decision::Decision;
-use crate::engine::event::{Name, Part, ResultItem, ResultShape};
+use crate::engine::event::{Failure, Name, Part, ResultItem, ResultShape};
 use crate::engine::json::{Kind, Value};
 use crate::engine::layer::{Edit, Span, Step};
 use crate::engine::state::Call;
@@ -40,7 +40,7 @@ pub(super) fn check<'r>(
     let place = Place::Value { value: content, range: None };
     match result.shape {
         ResultShape::Host => {
-            if carries(content, report) {
+            if is_own_error(result, content) || carries(content, report) {
                 return None;
             }
             let wants = report.find(&MISSING_PROVENANCE, place, Evidence::None);
@@ -62,6 +62,14 @@ pub(super) fn check<'r>(
         | ResultShape::McpResult
         | ResultShape::Server => None,
     }
+}
+
+/// What the gate puts in place of an output that it withholds, and nothing more.
+fn is_own_error(result: &ResultItem<'_>, content: Value<'_>) -> bool {
+    const WITHHELD: &[u8] = b"[TOOL ERROR] output withheld by policy SG";
+    let text = if content.kind() == Kind::String { content.text() } else { None };
+    let number = text.as_deref().and_then(|text| text.strip_prefix(WITHHELD));
+    result.failure == Failure::Failed && number.is_some_and(|n| n.len() == 2 && n.iter().all(u8::is_ascii_digit))
 }
 
 /// Some text of the result does not name its source. Blocks of a type that carries a source do.

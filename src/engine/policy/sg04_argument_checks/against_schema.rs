@@ -1,32 +1,45 @@
 //! Arguments against the tool's schema, also those of calls inside a call.
 
 use super::super::schema::{Compiled, Violation, to_serde};
-use super::super::{CallSubject, Evidence, Place, Report, ToolKnown, View};
-use super::{ArgumentChecks, BAD_SCHEMA, INVALID_JSON, SCHEMA_MISMATCH, UNKNOWN_TOOL, WRAPPED_CALLS};
-use crate::engine::event::{Executor, ToolFamily};
+use super::super::{CallSubject, Definitions, Evidence, Place, Report, View};
+use super::{
+    ArgumentChecks, BAD_SCHEMA, INVALID_JSON, SCHEMA_MISMATCH, SCHEMA_TOO_LARGE, UNKNOWN_TOOL, WRAPPED_CALLS,
+    WRONG_FORM,
+};
+use crate::engine::event::{Executor, Form, ToolFamily};
 use crate::engine::json::{Kind, Value};
 use crate::engine::policy::Policy;
 use crate::engine::state::Tool;
 use bumpalo::Bump;
 use serde_json::Map;
+use std::collections::HashSet;
 
 /// Inner calls that are judged; the wrapper is blocked whatever they are.
 const MAX_INNER: usize = 16;
 
 impl ArgumentChecks {
-    pub(super) fn check_schema<'r>(&self, tool: &Tool, args: Value<'r>, view: &View<'_>, report: &mut Report<'r>) {
+    /// Definitions of one name hold all: a caller that knows one of them must not be let down by another.
+    pub(super) fn check_schemas<'r>(&self, tools: &[&Tool], args: Value<'r>, view: &View<'_>, report: &mut Report<'r>) {
+        for tool in tools.iter().filter(|tool| tool.family == ToolFamily::Function) {
+            self.check_schema(tool, args, view, report);
+        }
+    }
+
+    fn check_schema<'r>(&self, tool: &Tool, args: Value<'r>, view: &View<'_>, report: &mut Report<'r>) {
         let Some(schema) = &tool.schema else {
             if tool.schema_omitted {
-                report.not_observed(&Self::META);
+                say_unusable("too_large", report);
             }
             return;
         };
+        let bytes = args.span().len();
         let compiled = view.schemas.get(schema, self.options.assert_formats);
-        if let Some(label) = compiled.flaw_for(args.span().len()) {
-            report.find(&BAD_SCHEMA, Place::Whole, Evidence::Label { kind: "schema", label });
-            return;
+        if let Some(label) = compiled.flaw().or_else(|| compiled.flaw_for(bytes)) {
+            say_unusable(label, report);
         }
-        self.say_violations(&compiled, args, report);
+        if compiled.flaw().is_none() {
+            self.say_violations(&compiled, args, report);
+        }
     }
 
     fn say_violations<'r>(&self, compiled: &Compiled, args: Value<'r>, report: &mut Report<'r>) {
@@ -43,8 +56,8 @@ impl ArgumentChecks {
         };
         let most = self.options.max_violations as usize;
         let mut left = most;
-        for violation in compiled.violations(&instance, most) {
-            for place in places(args, &violation, report.bump()).into_iter().take(left) {
+        for violation in compiled.violations(&instance, args.span().len(), most) {
+            for place in places(args, &violation, left, report.bump()) {
                 let evidence = Evidence::Schema { keyword: violation.keyword };
                 report.find(&SCHEMA_MISMATCH, place, evidence);
                 left -= 1;
@@ -65,7 +78,7 @@ impl ArgumentChecks {
             || (call.name == b"parallel" && call.namespace.as_deref() == Some(b"multi_tool_use"));
         let inner: Vec<Value<'r>> = args.get("tool_uses").into_iter().flat_map(|uses| uses.items()).collect();
         let shaped = inner.first().is_some_and(|first| first.get("recipient_name").is_some());
-        let declared = matches!(view.tool(call), ToolKnown::Declared(_));
+        let declared = matches!(view.definitions(call), Definitions::Declared(_));
         if declared || call.executor == Executor::Provider || !(named || shaped) {
             return false;
         }
@@ -75,32 +88,47 @@ impl ArgumentChecks {
             let Some(recipient) = inner.get("recipient_name") else { continue };
             let Some(name) = recipient.text() else { continue };
             let name = name.strip_prefix(b"functions.").unwrap_or(&name);
-            match view.tool_named(call, name, None) {
-                ToolKnown::Declared(tool) if tool.family == ToolFamily::Function => {
+            match view.definitions_named(call, Form::JsonText, name, None) {
+                Definitions::Declared(tools) => {
                     if let Some(parameters) = inner.get("parameters") {
-                        self.check_schema(tool, parameters, view, report);
+                        self.check_schemas(&tools, parameters, view, report);
                     }
                 }
-                ToolKnown::Declared(_) => {}
-                ToolKnown::Undeclared => {
+                Definitions::WrongForm => {
+                    report.find(&WRONG_FORM, Place::Value { value: recipient, range: None }, Evidence::None);
+                }
+                Definitions::Undeclared => {
                     report.find(&UNKNOWN_TOOL, Place::Value { value: recipient, range: None }, Evidence::None);
                 }
-                ToolKnown::RequestUnseen => report.not_observed(&Self::META),
+                Definitions::Unseen(label) => report.skipped(&Self::META, label),
             }
         }
         true
     }
 }
 
-/// The places that a violation speaks of: members that may not be there, or the one that is missing, else the
-/// value itself.
-fn places<'r>(args: Value<'r>, violation: &Violation, bump: &'r Bump) -> Vec<Place<'r>> {
+/// A schema that cannot be held against the arguments, or not in full.
+fn say_unusable(label: &'static str, report: &mut Report<'_>) {
+    let rule = if label == "too_large" { &SCHEMA_TOO_LARGE } else { &BAD_SCHEMA };
+    report.find(rule, Place::Whole, Evidence::Label { kind: "schema", label });
+    report.incomplete = true;
+}
+
+/// The places that a violation speaks of, at most `most`: members that may not be there, or the one that is
+/// missing, else the value itself. One pass over the members, however many there are.
+fn places<'r>(args: Value<'r>, violation: &Violation, most: usize, bump: &'r Bump) -> Vec<Place<'r>> {
+    if most == 0 {
+        return Vec::new();
+    }
     let value = follow(args, &violation.pointer);
     if let Some(name) = &violation.missing {
         return vec![Place::Missing { object: value, name: bump.alloc_slice_copy(name.as_bytes()) }];
     }
     let at = |value| Place::Value { value, range: None };
-    let unexpected: Vec<Place<'r>> = violation.unexpected.iter().filter_map(|name| value.get(name)).map(at).collect();
+    let names: HashSet<&[u8]> = violation.unexpected.iter().take(most).map(String::as_bytes).collect();
+    let among = |key: Value<'r>| key.text().is_some_and(|name| names.contains(&*name));
+    let members = value.members().filter(|(key, _)| !names.is_empty() && among(*key));
+    let unexpected: Vec<Place<'r>> = members.map(|(_, member)| at(member)).take(most).collect();
     if unexpected.is_empty() { vec![at(value)] } else { unexpected }
 }
 
