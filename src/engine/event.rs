@@ -158,6 +158,8 @@ pub enum CutReason {
     Undecodable,
     /// It outgrew a limit.
     Limit,
+    /// Records of its conversation are missing, by their sequence numbers.
+    Gap,
 }
 
 impl CutReason {
@@ -178,6 +180,7 @@ impl CutReason {
             Self::Orphan => "orphan",
             Self::Undecodable => "undecodable",
             Self::Limit => "limit",
+            Self::Gap => "gap",
         }
     }
 }

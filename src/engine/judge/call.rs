@@ -63,7 +63,7 @@ impl<'a, 'r> Run<'a, 'r> {
         let verdict_id = expired.unwrap_or_else(|| self.next_id(Checkpoint::ToolCall));
         let mut draft = Draft::new(verdict_id, Checkpoint::ToolCall);
         draft.findings = report.findings;
-        draft.complete = cut.is_none();
+        draft.complete = cut.is_none() && !report.incomplete;
         draft.subject = SubjectOut {
             call_id: (!id.is_empty()).then(|| self.clean(&id)),
             tool: (!call.name.is_empty()).then(|| self.clean(&call.name)),
@@ -123,7 +123,10 @@ impl<'a, 'r> Run<'a, 'r> {
     fn names_of(&self, session: &Session<'_>, exchange: u32, call: &Call, limits: JsonLimits) -> Names<'a> {
         let mut names = Names::new(self.keyed());
         let view = self.view(session, Some(exchange));
+        // A definition that came late was written by others than the operator's agent.
+        let own = view.exchange.and_then(|e| e.toolset);
         if let ToolKnown::Declared(tool) = view.tool(call)
+            && Some(tool.toolset) == own
             && let Some(schema) = &tool.schema
         {
             let layer = Layer::record(self.bump, self.bump.alloc_slice_copy(schema));
