@@ -233,6 +233,7 @@ fn a_result_in_a_request_is_judged_once_and_redacted_wherever_it_appears() {
     let v = verdicts(&first);
     let results: Vec<_> = of(&v, "tool_result").iter().map(|v| v["action"].clone()).collect();
     assert_eq!(results, ["redact", "allow"]);
+    assert_eq!(of(&v, "tool_result")[0]["subject"]["tool"], "send_mail", "named by the echoed call");
     assert!(v[0]["verdict_id"].as_str().is_some_and(|id| id.ends_with("/tool_result/0")));
     let own = of(&v, "model_request")[0];
     assert_eq!((own["action"].as_str(), rules(own)), (Some("redact"), vec!["results_changed"]));

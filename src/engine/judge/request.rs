@@ -2,7 +2,7 @@
 
 use super::Run;
 use super::publish::Draft;
-use super::result::Judged;
+use super::result::{Judged, text_of};
 use crate::engine::digest::{Role, short};
 use crate::engine::event::{Name, ResultItem, ToolDef, Turn};
 use crate::engine::json::Value;
@@ -12,6 +12,8 @@ use crate::engine::state::{Session, Tool};
 use crate::engine::verdict::{Checkpoint, Decision, engine_finding};
 use crate::engine::wire::Envelope;
 use crate::engine::{Input, OnBlock, Publish};
+use std::borrow::Cow;
+use std::collections::HashMap;
 
 /// A request being read.
 pub(super) struct Request<'r> {
@@ -20,19 +22,35 @@ pub(super) struct Request<'r> {
     elsewhere: bool,
     pub tools: Vec<ToolDef<'r>>,
     results: Vec<ResultItem<'r>>,
+    /// The names of echoed calls by id.
+    called: HashMap<Cow<'r, [u8]>, Name<'r>>,
     opaque: Vec<(Value<'r>, &'static str)>,
 }
 
 impl<'r> Request<'r> {
     pub fn new(body: Value<'r>, elsewhere: bool) -> Self {
-        Self { body, elsewhere, tools: Vec::new(), results: Vec::new(), opaque: Vec::new() }
+        Self { body, elsewhere, tools: Vec::new(), results: Vec::new(), called: HashMap::new(), opaque: Vec::new() }
     }
 
     pub fn turn(&mut self, turn: &Turn<'r>) {
         match turn {
-            Turn::Result(result) => self.results.push(result.clone()),
+            Turn::Call(call) => {
+                if let Some(id) = call.id.and_then(|id| id.text()) {
+                    self.called.insert(id, call.name);
+                }
+            }
+            Turn::Result(result) => {
+                let mut result = result.clone();
+                // A result rarely names its tool; the call that the same history echoes does.
+                if matches!(result.tool, Name::None)
+                    && let Some(name) = self.called.get(&text_of(result.call_id))
+                {
+                    result.tool = *name;
+                }
+                self.results.push(result);
+            }
             Turn::Opaque { value, kind } => self.opaque.push((*value, kind)),
-            Turn::Call(_) | Turn::ServerResult { .. } | Turn::Model(_) | Turn::User(_) | Turn::System(_) => {}
+            Turn::ServerResult { .. } | Turn::Model(_) | Turn::User(_) | Turn::System(_) => {}
         }
     }
 }

@@ -72,12 +72,8 @@ const HARD_LIMIT: Rule =
 const TOO_MANY_PARTS: Rule =
     rule("too_many_parts", Decision::Block, Severity::High, "the output has more parts than any output may have");
 const TOO_DEEP: Rule = rule("too_deep", Decision::Block, Severity::High, "the output nests deeper than any output may");
-const MISSING_PROVENANCE: Rule = rule(
-    "missing_provenance",
-    Decision::Redact,
-    Severity::Low,
-    "the output does not say where it came from; it is wrapped with its source",
-);
+const MISSING_PROVENANCE: Rule =
+    rule("missing_provenance", Decision::Redact, Severity::Low, "the output does not say where it came from");
 const UNBOUNDED_SERVER_TOOL: Rule = rule(
     "unbounded_server_tool",
     Decision::Allow,
