@@ -649,7 +649,7 @@ fn nothing_in_a_history_is_passed_by_unsaid() {
             assert!(result.is_some(), "{body}: {all:?}");
             let listed = result.is_some_and(|r| r["complete"] == false);
             let shell = body.to_string().contains("shell_call_output");
-            assert_eq!(listed || !shell, true, "{body}: {all:?}");
+            assert!(listed || !shell, "{body}: {all:?}");
         } else {
             assert_eq!(request["complete"], false, "{body}");
             let kinds: Vec<&str> =
