@@ -89,6 +89,10 @@ impl EventType {
     pub fn from_name(name: &str) -> EventType {
         Self::NAMES.into_iter().find(|(_, known)| *known == name).map_or(EventType::Unknown, |(kind, _)| kind)
     }
+    /// Whether a name is a known one but for case and white space: a mistake, and no type of somebody else's.
+    pub(in crate::engine) fn resembles_one(name: &str) -> bool {
+        Self::NAMES.into_iter().any(|(_, known)| known.eq_ignore_ascii_case(name.trim()))
+    }
     /// Whether a record of this type says nothing without a value.
     pub(in crate::engine) fn needs_data(self) -> bool {
         !matches!(self, EventType::ModelClosed | EventType::Unknown)

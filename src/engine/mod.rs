@@ -345,7 +345,7 @@ impl Engine {
         out.bump = bump;
         judged.unwrap_or_else(|_| {
             state.rollback_to_savepoint();
-            judge::panicked(self, input, out)
+            judge::panicked(self, state, input, out)
         })
     }
     /// Expires idle calls and conversations up to `now`, at most `budget` of them. Emissions carry the key of

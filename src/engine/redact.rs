@@ -142,7 +142,8 @@ pub fn republish<'r>(
 ) -> Result<Emission, NotExact> {
     let mut headers = Vec::with_capacity(input.headers.len() + 3);
     for (name, value) in input.headers {
-        let stamped = matches!(*name, "ce_id" | "ce_sgaction" | "ce_sgverdictid");
+        // Names are compared without case, as they are read: two ids would be two identities.
+        let stamped = ["ce_id", "ce_sgaction", "ce_sgverdictid"].iter().any(|own| name.eq_ignore_ascii_case(own));
         if let (false, Some(value)) = (stamped, value) {
             headers.push(((*name).to_owned(), value.to_vec()));
         }

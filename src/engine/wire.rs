@@ -23,6 +23,7 @@ use super::provider;
 use super::{Input, Limits};
 use attributes::{Attributes, attribute, once, text};
 use bumpalo::Bump;
+use std::borrow::Cow;
 
 /// What a structured envelope adds to the depth of its data.
 const ENVELOPE_DEPTH: u32 = 2;
@@ -102,6 +103,44 @@ pub fn decode<'r>(bump: &'r Bump, input: &Input<'r>, options: DecodeOptions<'_>)
         Ok(decoded) => decoded,
         Err(reject) => Decoded::Reject(reject),
     }
+}
+
+/// The conversations that a record which cannot be read may belong to: what its envelope names, as far as
+/// that can be read, in the order in which [`Envelope`] would be asked; all of them where it names several.
+/// A part of each may be missing with it.
+pub fn conversations<'r>(bump: &'r Bump, input: &Input<'r>, options: DecodeOptions<'_>) -> Vec<Cow<'r, [u8]>> {
+    let header = |wanted: &str| {
+        let named = input.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case(wanted));
+        let mut values: Vec<Cow<'r, [u8]>> = named.filter_map(|(_, value)| *value).map(Cow::Borrowed).collect();
+        values.retain(|value| !value.is_empty());
+        values.dedup();
+        values
+    };
+    // Depth costs the scanner nothing; nodes cost memory.
+    let limits = JsonLimits { depth: u32::MAX, nodes: options.limits.json_nodes.saturating_add(ENVELOPE_NODES) };
+    let value = input.value.filter(|_| !oversize(input, options.limits) && header("ce_specversion").is_empty());
+    let root = value.and_then(|value| json::parse(bump, Layer::record(bump, value), limits).ok());
+    let structured = root.filter(|root| root.get("specversion").is_some() || root.get("source").is_some());
+    let said = |name: &str| {
+        let mut values = header(&format!("ce_{name}"));
+        let members = structured.into_iter().flat_map(|root| root.members());
+        values.extend(members.filter(|(key, _)| key.is(name)).filter_map(|(_, value)| match value.kind() {
+            Kind::Bool | Kind::Number => Some(Cow::Borrowed(value.raw())),
+            _ => value.text().filter(|text| !text.is_empty()),
+        }));
+        values
+    };
+    let named = said("conversation");
+    let readable = |name: &Cow<'_, [u8]>| text(name).is_ok();
+    if named.len() == 1 && named.iter().all(readable) {
+        return named;
+    }
+    let key = input.key.filter(|key| !key.is_empty()).map(Cow::Borrowed);
+    let mut found: Vec<_> = named.into_iter().chain(key).collect();
+    if found.is_empty() {
+        found = said("responseid");
+    }
+    found
 }
 
 fn decode_record<'r>(bump: &'r Bump, input: &Input<'r>, options: DecodeOptions<'_>) -> Result<Decoded<'r>, Reject> {

@@ -14,6 +14,7 @@ mod describe;
 mod journey;
 mod json;
 mod layer;
+mod poison;
 mod policies;
 mod providers;
 mod recorded;

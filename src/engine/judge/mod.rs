@@ -5,12 +5,13 @@
 //! [`Out`]. Nothing here knows a provider's wire shape or a policy's rule.
 
 mod call;
+mod loss;
 mod publish;
 mod request;
 mod result;
 
 use super::digest::{Keyed, Role};
-use super::event::{CutReason, Event, Name};
+use super::event::{CutReason, Event, Name, Turn};
 use super::json::{Documents, JsonLimits, Value};
 use super::layer::{Edit, Layer, map_range};
 use super::policy::{Evidence, Place, Profile, Report, StartSubject, Subject, View};
@@ -24,6 +25,7 @@ use bumpalo::Bump;
 use publish::Draft;
 use request::Request;
 use std::borrow::Cow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Where what is emitted comes from: a record, or for an expiry the conversation's memory of one.
 #[derive(Clone, Copy)]
@@ -75,7 +77,11 @@ pub(super) fn record(
     let (envelope, oversize) = match wire::decode(bump, input, options) {
         Decoded::Event(envelope) => (envelope, false),
         Decoded::Oversize(envelope) => (envelope, true),
-        Decoded::Reject(reject) => return reject_record(engine, input, reject, out),
+        Decoded::Reject(reject) => {
+            let outcome = reject_record(engine, input, reject, out);
+            loss::lost_record(engine, bump, state, input, out);
+            return outcome;
+        }
     };
     if matches!(envelope.kind, EventType::Unknown | EventType::Render | EventType::McpMessage) && !oversize {
         out.observations.push(Observation::Event { provider: envelope.provider, kind: envelope.kind });
@@ -87,7 +93,11 @@ pub(super) fn record(
         matches!(envelope.kind, EventType::ModelRequest | EventType::ModelResponse | EventType::ModelChunk);
     let provider = match envelope.provider {
         None if needs_provider && !oversize => match provider::detect_provider(bump, &envelope, json) {
-            None => return reject_record(engine, input, Reject::UnknownProvider, out),
+            None => {
+                let outcome = reject_record(engine, input, Reject::UnknownProvider, out);
+                loss::lost_record(engine, bump, state, input, out);
+                return outcome;
+            }
             told => told,
         },
         given => given,
@@ -99,7 +109,10 @@ pub(super) fn record(
             provider::translate(bump, &envelope, provider, json)
         }
         (false, None) => provider::translate(bump, &envelope, Provider::AnthropicMessages, json),
-        (false, Some(_)) => return Outcome::Passed,
+        (false, Some(_)) => {
+            loss::foreign_record(engine, bump, state, input, &envelope, out);
+            return if out.emissions.is_empty() { Outcome::Passed } else { Outcome::Judged };
+        }
     };
     let payload_id = translated.response_id.and_then(|v| v.text());
     let payload_conversation = translated.conversation.and_then(|v| v.text());
@@ -178,6 +191,13 @@ pub(super) fn record(
         run.oversize(&mut session, &envelope, input, exchange.map(|(n, _)| n));
     } else {
         run.ambiguous = exchange.is_some_and(|(_, ambiguous)| ambiguous);
+        if let Some((n, _)) = exchange
+            && response_id.is_none()
+            && payload_id.is_none()
+            && loss::is_stray(&session, n, input.offset, &translated.events)
+        {
+            run.lost(&mut session, &envelope, None, CutReason::Undecodable);
+        }
         run.events(&mut session, &envelope, input, exchange.map(|(n, _)| n), translated);
     }
     run.say_omitted(checkpoint_of(envelope.kind));
@@ -298,10 +318,19 @@ fn reject_record(engine: &Engine, input: &Input<'_>, reject: Reject, out: &mut O
     Outcome::Rejected(reject)
 }
 
-/// A record whose judging panicked: nothing of it stands but the dead letter.
-pub(super) fn panicked(engine: &Engine, input: &Input<'_>, out: &mut Out) -> Outcome {
+/// A record whose judging panicked: nothing of it stands but the dead letter, and what it may have been a part
+/// of does not become final.
+pub(super) fn panicked(engine: &Engine, state: &mut PartitionState, input: &Input<'_>, out: &mut Out) -> Outcome {
     out.clear();
-    reject_record(engine, input, Reject::EnginePanic, out)
+    let outcome = reject_record(engine, input, Reject::EnginePanic, out);
+    let bump = Bump::new();
+    let cut = catch_unwind(AssertUnwindSafe(|| loss::lost_record(engine, &bump, state, input, out)));
+    if cut.is_err() {
+        state.rollback_to_savepoint();
+        out.clear();
+        return reject_record(engine, input, Reject::EnginePanic, out);
+    }
+    outcome
 }
 
 impl<'a, 'r> Run<'a, 'r> {
@@ -355,6 +384,11 @@ impl<'a, 'r> Run<'a, 'r> {
                         self.late_tool(session, n, tool);
                     }
                 }
+                // Not judged here, and a client can write one: it is said that nobody looked into it.
+                (Event::Turn { turn: Turn::ServerResult { item, .. }, .. }, Some(request)) => {
+                    let kind = "server_result";
+                    request.turn(&Turn::Opaque { value: *item, kind });
+                }
                 (Event::Turn { turn, .. }, Some(request)) => request.turn(turn),
                 (Event::RequestEnd, _) => {
                     if let (Some(request), Some(n)) = (request.take(), exchange) {
@@ -363,8 +397,17 @@ impl<'a, 'r> Run<'a, 'r> {
                 }
                 (Event::Started(started), _) => self.started(session, envelope, exchange, started),
                 (Event::HostResult(result), _) => self.host_result(session, envelope, input, result),
-                (Event::Opaque { kind, .. }, _) => {
+                (Event::Opaque { kind, value }, _) => {
                     self.opaque(kind);
+                    if *kind == "delta" && exchange.is_some_and(|n| loss::is_of_call(session, n, *value)) {
+                        self.out.observations.push(Observation::Undecodable { provider: self.origin.provider });
+                        self.lost(session, envelope, exchange, CutReason::Undecodable);
+                    }
+                }
+                (Event::Stop(stop), _) => {
+                    let Some(n) = exchange else { continue };
+                    let stop = Event::Stop(loss::stricter(session, n, *stop));
+                    session.absorb(n, &stop, self.at, &self.limits, &mut ready);
                 }
                 _ => {
                     let Some(n) = exchange else { continue };
@@ -385,10 +428,10 @@ impl<'a, 'r> Run<'a, 'r> {
             _ => true,
         });
         let must = matches!(envelope.kind, EventType::ModelRequest | EventType::ToolStarted | EventType::ToolResult);
-        let unread = match (translated.ambiguous, translated.undecodable) {
-            (Some(value), _) => {
+        let unread = match (translated.unclear, translated.undecodable) {
+            (Some((value, rule)), _) => {
                 let place = Place::Value { value, range: None };
-                Some(engine_finding("ambiguous_members", place, Evidence::None))
+                Some(engine_finding(rule, place, Evidence::None))
             }
             (None, Some((_, error))) => {
                 Some(engine_finding("undecodable", Place::Whole, Evidence::Offset { at: u64::from(error.at) }))
@@ -411,52 +454,6 @@ impl<'a, 'r> Run<'a, 'r> {
                 let provider = self.origin.provider;
                 self.out.observations.push(Observation::Opaque { provider, kind: seen, count: 1 });
             }
-        }
-    }
-
-    /// Data that could not be read, or not in one way only: cuts the response's open calls. A whole body, or a
-    /// host event, of which nothing could be judged, is blocked by its envelope.
-    fn unread(
-        &mut self,
-        session: &mut Session<'_>,
-        envelope: &Envelope<'r>,
-        exchange: Option<u32>,
-        finding: super::policy::Finding<'r>,
-    ) {
-        self.out.observations.push(Observation::Undecodable { provider: self.origin.provider });
-        if matches!(envelope.kind, EventType::ModelChunk | EventType::ModelResponse)
-            && let Some(n) = exchange
-        {
-            self.cut(session, n, CutReason::Undecodable, envelope);
-        }
-        if envelope.kind != EventType::ModelChunk && !self.off() {
-            self.envelope_verdict(envelope, finding);
-        }
-    }
-
-    fn oversize(
-        &mut self,
-        session: &mut Session<'_>,
-        envelope: &Envelope<'r>,
-        input: &Input<'_>,
-        exchange: Option<u32>,
-    ) {
-        if let Some(n) = exchange
-            && matches!(envelope.kind, EventType::ModelChunk | EventType::ModelResponse)
-        {
-            self.cut(session, n, CutReason::Limit, envelope);
-        }
-        let found = (input.value.map_or(0, <[u8]>::len) + input.key.map_or(0, <[u8]>::len)) as u64;
-        let limit = self.engine.settings.limits.record_bytes;
-        let finding = engine_finding("record_too_large", Place::Whole, Evidence::Bytes { found, limit });
-        self.envelope_verdict(envelope, finding);
-    }
-
-    fn cut(&mut self, session: &mut Session<'_>, exchange: u32, reason: CutReason, envelope: &Envelope<'r>) {
-        let mut ready = Vec::new();
-        session.cut_exchange(exchange, reason, &mut ready);
-        for Ready::Call(call) in ready {
-            self.call(session, call, Some(envelope), None);
         }
     }
 

@@ -34,34 +34,53 @@ mod request;
 
 pub(super) use request::request;
 
-use super::{Translated, named, opaque, position, string, type_of};
+use super::{
+    Translated, member, named, object, opaque, position, resembles, string, type_of, unclear, unknown_event,
+    unknown_item,
+};
 use crate::engine::event::{
     Args, CallFacts, CutReason, Event, Executor, Failure, Fate, Form, ItemStatus, Name, ResultItem, ResultShape, Slot,
     Stop,
 };
 use crate::engine::json::{Kind, Value};
 
+/// The types of events and bodies.
+const EVENTS: [&str; 9] = [
+    "content_block_delta",
+    "content_block_start",
+    "content_block_stop",
+    "error",
+    "message",
+    "message_delta",
+    "message_start",
+    "message_stop",
+    "ping",
+];
+const DELTAS: [&str; 6] =
+    ["citations_delta", "compaction_delta", "input_json_delta", "signature_delta", "text_delta", "thinking_delta"];
+const CALLS: [&str; 3] = ["mcp_tool_use", "server_tool_use", "tool_use"];
+
 /// One event of a stream, or a whole body.
 pub(super) fn response<'r>(value: Value<'r>, out: &mut Translated<'r>) {
     match &*type_of(value) {
         "content_block_delta" => delta(value, out),
-        "content_block_start" => match (position(value, "index"), value.get("content_block")) {
+        "content_block_start" => match (position(value, "index"), object(value, "content_block")) {
             (Some(index), Some(item)) => block(item, Slot(index, 0), true, out),
-            _ => opaque(value, "event", out),
+            _ => unclear(value, out),
         },
         "content_block_stop" => match position(value, "index") {
             Some(index) => out.events.push(Event::Close { slot: Slot(index, 0), status: ItemStatus::Complete }),
-            None => opaque(value, "event", out),
+            None => unclear(value, out),
         },
-        "message_start" => match value.get("message") {
+        "message_start" => match object(value, "message") {
             Some(message) => begin(message, out),
-            None => opaque(value, "event", out),
+            None => unclear(value, out),
         },
-        "message_delta" => {
-            if let Some(delta) = value.get("delta") {
-                stop(delta, out);
-            }
-        }
+        "message_delta" => match value.get("delta") {
+            Some(delta) if delta.kind() == Kind::Object => stop(delta, out),
+            Some(delta) if !delta.is_null() => unclear(delta, out),
+            _ => {}
+        },
         "message_stop" => out.events.push(Event::End),
         "ping" => {}
         "message" => {
@@ -70,7 +89,7 @@ pub(super) fn response<'r>(value: Value<'r>, out: &mut Translated<'r>) {
         }
         "error" => error(out),
         "" if value.get("error").is_some_and(|e| e.kind() == Kind::Object) => error(out),
-        _ => opaque(value, "event", out),
+        kind => unknown_event(kind, value, &EVENTS, out),
     }
 }
 
@@ -80,16 +99,27 @@ fn error(out: &mut Translated<'_>) {
 }
 
 fn delta<'r>(value: Value<'r>, out: &mut Translated<'r>) {
-    let Some(delta) = value.get("delta") else {
-        return opaque(value, "event", out);
+    let (Some(index), Some(delta)) = (position(value, "index"), object(value, "delta")) else {
+        return unclear(value, out);
     };
-    match &*type_of(delta) {
-        "text_delta" | "thinking_delta" | "signature_delta" | "citations_delta" | "compaction_delta" => {}
-        "input_json_delta" => match (position(value, "index"), string(delta, "partial_json")) {
-            (Some(index), Some(text)) => out.events.push(Event::Append { slot: Slot(index, 0), part: 0, text }),
-            _ => opaque(value, "event", out),
-        },
-        _ => opaque(value, "delta", out),
+    let kind = type_of(delta);
+    let text = match &*kind {
+        "text_delta" => "text",
+        "thinking_delta" => "thinking",
+        "signature_delta" | "citations_delta" | "compaction_delta" => return,
+        "input_json_delta" => "partial_json",
+        _ if kind.is_empty() || delta.get("partial_json").is_some() || resembles(&kind, &DELTAS) => {
+            return unclear(delta, out);
+        }
+        // Of a block that is no call it means nothing; of a call it is text that is lost.
+        _ => return opaque(value, "delta", out),
+    };
+    match string(delta, text) {
+        Some(text) if kind == "input_json_delta" => {
+            out.events.push(Event::Append { slot: Slot(index, 0), part: 0, text });
+        }
+        Some(_) => {}
+        None => unclear(delta, out),
     }
 }
 
@@ -100,8 +130,11 @@ fn begin<'r>(message: Value<'r>, out: &mut Translated<'r>) {
         out.response_id = id;
     }
     out.events.push(Event::Begin { id, again: false });
-    let content = message.get("content").into_iter();
-    for (item, index) in content.flat_map(|content| content.items()).zip(0..) {
+    let content = member(message, "content");
+    if let Some(content) = content.filter(|content| content.kind() != Kind::Array) {
+        return unclear(content, out);
+    }
+    for (item, index) in content.into_iter().flat_map(|content| content.items()).zip(0..) {
         block(item, Slot(index, 0), false, out);
     }
     stop(message, out);
@@ -146,7 +179,7 @@ fn block<'r>(item: Value<'r>, slot: Slot, streamed: bool, out: &mut Translated<'
         match &*kind {
             "text" | "thinking" | "redacted_thinking" | "compaction" | "fallback" => {}
             "container_upload" => opaque(item, "file", out),
-            _ => opaque(item, "block", out),
+            _ => unknown_item(&kind, item, "block", &CALLS, out),
         }
     }
 }

@@ -22,10 +22,9 @@ pub mod sse;
 
 pub use detect::{detect, detect_provider};
 
-use super::envelope::content::event_stream;
 use super::envelope::{Envelope, EventType};
 pub use super::event::Provider;
-use super::event::{CutReason, Event};
+use super::event::{CutReason, Event, Slot};
 use super::json::{self, JsonError, JsonErrorKind, JsonLimits, Kind, Value};
 use super::layer::Layer;
 use bumpalo::Bump;
@@ -40,9 +39,10 @@ pub struct Translated<'r> {
     /// The data, or one event of the stream in it, is not JSON: the first error and its layer. Events before
     /// it stand; the response's open calls are cut.
     pub undecodable: Option<(&'r Layer<'r>, JsonError)>,
-    /// A member of the wire structure that stands twice: parsers would read two different messages. Values from
-    /// there on are not read.
-    pub ambiguous: Option<Value<'r>>,
+    /// A value of the wire structure that cannot be read in one way only, and the engine's rule that says why:
+    /// a member that stands twice, or a known event with members that are none of its own. Nothing of its
+    /// event stands but a beginning, and events from there on are not read.
+    pub unclear: Option<(Value<'r>, &'static str)>,
     /// The payload's own response id, when it names one.
     pub response_id: Option<Value<'r>>,
     /// The provider's own conversation or session id, when it names one.
@@ -52,13 +52,7 @@ pub struct Translated<'r> {
 impl<'r> Translated<'r> {
     /// Nothing yet.
     pub fn new(bump: &'r Bump) -> Self {
-        Self {
-            events: BumpVec::new_in(bump),
-            undecodable: None,
-            ambiguous: None,
-            response_id: None,
-            conversation: None,
-        }
+        Self { events: BumpVec::new_in(bump), undecodable: None, unclear: None, response_id: None, conversation: None }
     }
 }
 
@@ -79,7 +73,7 @@ pub fn translate<'r>(
         },
         (EventType::ModelResponse | EventType::ModelChunk, Some(data)) if provider.supported() => {
             let mut each = |value| response(provider, value, &mut out);
-            let undecodable = for_each_event(bump, data, envelope.content_type, limits, &mut each);
+            let undecodable = for_each_event(bump, data, limits, &mut each);
             out.undecodable = undecodable;
             if envelope.http_status.is_some_and(|status| status >= 400) {
                 failed(&mut out);
@@ -96,24 +90,21 @@ pub fn translate<'r>(
     out
 }
 
-/// The host says that this is an error body: whatever it is, nothing of it may be acted on. A proxy's error
-/// page need not be JSON.
+/// The host says that this is an error body: whatever it is, nothing of it may be acted on, however much it
+/// looks like an answer. A proxy's error page need not be JSON.
 fn failed(out: &mut Translated<'_>) {
-    out.undecodable = None;
-    out.events.retain(|event| !matches!(event, Event::Opaque { .. }));
-    let told = |event: &Event<'_>| matches!(event, Event::Error { .. });
-    if !out.events.iter().any(told) {
-        let reason = CutReason::Failed;
-        out.events.push(Event::Error { reason });
-    }
+    let reason = CutReason::Failed;
+    (out.undecodable, out.unclear) = (None, None);
+    out.events.clear();
+    out.events.push(Event::Error { reason });
 }
 
 /// Whether the value's wire structure can be read in one way only; if not, it is said and nothing is read on.
 fn is_clear<'r>(value: Value<'r>, content: &[&str], out: &mut Translated<'r>) -> bool {
-    if out.ambiguous.is_none() {
-        out.ambiguous = skeleton::ambiguous(value, content);
+    if out.unclear.is_none() {
+        out.unclear = skeleton::ambiguous(value, content).map(|value| (value, "ambiguous_members"));
     }
-    out.ambiguous.is_none()
+    out.unclear.is_none()
 }
 
 fn request<'r>(provider: Provider, body: Value<'r>, history_from: Option<u64>, out: &mut Translated<'r>) {
@@ -133,10 +124,19 @@ fn response<'r>(provider: Provider, value: Value<'r>, out: &mut Translated<'r>) 
     if !is_clear(value, &[], out) {
         return;
     }
+    let before = out.events.len();
+    match (provider, value.kind()) {
+        (_, Kind::Object) => {}
+        _ => return unclear(value, out),
+    }
     match provider {
         Provider::AnthropicMessages => anthropic::response(value, out),
         Provider::OpenAiResponses => openai::responses::response(value, out),
         _ => {}
+    }
+    if out.unclear.is_some() {
+        let begins = matches!(out.events.get(before), Some(Event::Begin { .. }));
+        out.events.truncate(before + usize::from(begins));
     }
 }
 
@@ -144,7 +144,6 @@ fn response<'r>(provider: Provider, value: Value<'r>, out: &mut Translated<'r>) 
 fn for_each_event<'r>(
     bump: &'r Bump,
     data: &'r Layer<'r>,
-    content_type: Option<&str>,
     limits: JsonLimits,
     each: &mut dyn FnMut(Value<'r>),
 ) -> Option<(&'r Layer<'r>, JsonError)> {
@@ -168,12 +167,24 @@ fn for_each_event<'r>(
             continue;
         }
         match json::parse(bump, event.data, limits) {
+            Ok(value) if says_otherwise(&event, value) => return Some((event.data, syntax(0))),
             Ok(value) => deliver(value, each),
             Err(error) => return Some((event.data, error)),
         }
     }
-    let kind = JsonErrorKind::Syntax;
-    (!any && !event_stream(content_type) && !only_fields(data.bytes)).then_some((data, JsonError { at: 0, kind }))
+    sse::torn(data.bytes, any).map(|at| (data, syntax(at)))
+}
+
+fn syntax(at: u32) -> JsonError {
+    JsonError { at, kind: JsonErrorKind::Syntax }
+}
+
+/// Whether the stream calls the event something else than its data does: clients go by one or by the other.
+/// `message` is what an event without a name is called.
+fn says_otherwise(event: &sse::SseEvent<'_>, value: Value<'_>) -> bool {
+    let Some(name) = event.event_name.filter(|name| *name != b"message") else { return false };
+    let kind = value.get("type").filter(|kind| kind.kind() == Kind::String);
+    kind.and_then(|kind| kind.text()).is_some_and(|kind| *kind != *name)
 }
 
 fn deliver<'r>(value: Value<'r>, each: &mut dyn FnMut(Value<'r>)) {
@@ -188,13 +199,9 @@ fn done_marker(bytes: &[u8]) -> bool {
     bytes.trim_ascii() == b"[DONE]"
 }
 
-/// A stream's text without data: comments, `event:` or `retry:` lines. Anything else (an error page) is not one.
-fn only_fields(bytes: &[u8]) -> bool {
-    let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
-    bytes.split(|byte| matches!(byte, b'\n' | b'\r')).filter(|line| !line.trim_ascii().is_empty()).all(|line| {
-        let fields: [&[u8]; 5] = [b":", b"event:", b"id:", b"retry:", b"data"];
-        fields.iter().any(|field| line.starts_with(field))
-    })
+/// The slot that an event names by its wire position, whatever else it is.
+pub(super) fn place_of(value: Value<'_>) -> Option<Slot> {
+    ["index", "output_index"].into_iter().find_map(|name| position(value, name)).map(|at| Slot(at, 0))
 }
 
 // What provider files share.
@@ -225,4 +232,58 @@ pub(crate) fn position(value: Value<'_>, name: &str) -> Option<u32> {
 
 pub(crate) fn opaque<'r>(value: Value<'r>, kind: &'static str, out: &mut Translated<'r>) {
     out.events.push(Event::Opaque { value, kind });
+}
+
+/// Known by its type and not readable as that: what it would have said is lost, so whoever waits for it
+/// must not act. The first one stands.
+pub(crate) fn unclear<'r>(value: Value<'r>, out: &mut Translated<'r>) {
+    out.unclear.get_or_insert((value, "undecodable"));
+}
+
+/// A member that is a position where it stands.
+pub(crate) fn position_if_any(value: Value<'_>, name: &str) -> Option<u32> {
+    match value.get(name) {
+        None => Some(0),
+        Some(_) => position(value, name),
+    }
+}
+
+/// A member that is an object.
+pub(crate) fn object<'r>(value: Value<'r>, name: &str) -> Option<Value<'r>> {
+    value.get(name).filter(|member| member.kind() == Kind::Object)
+}
+
+/// A type is one of these but for its case, its punctuation or the white space around it. A laxer reader
+/// takes it for the known one; this engine must not pass it by as an unknown one.
+pub(crate) fn resembles(kind: &str, known: &[&str]) -> bool {
+    fn letters(text: &str) -> impl Iterator<Item = u8> {
+        text.bytes().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase())
+    }
+    known.iter().any(|known| letters(kind).eq(letters(known)))
+}
+
+/// An event whose type is none of the `known` ones: opaque, unless it is a known one misspelt or has the shape
+/// of a piece of a call.
+pub(crate) fn unknown_event<'r>(kind: &str, value: Value<'r>, known: &[&str], out: &mut Translated<'r>) {
+    let placed = value.get("index").or_else(|| value.get("output_index")).is_some();
+    let named = value.get("type").is_none_or(|name| name.kind() == Kind::String && name.str().is_some());
+    match !named || placed && value.get("delta").is_some() || resembles(kind, known) {
+        true => unclear(value, out),
+        false => opaque(value, "event", out),
+    }
+}
+
+/// An item or block whose type is none of the `known` ones. What has no type, or a known one misspelt, could be
+/// a call.
+pub(crate) fn unknown_item<'r>(
+    kind: &str,
+    value: Value<'r>,
+    label: &'static str,
+    known: &[&str],
+    out: &mut Translated<'r>,
+) {
+    match kind.is_empty() || resembles(kind, known) {
+        true => unclear(value, out),
+        false => opaque(value, label, out),
+    }
 }

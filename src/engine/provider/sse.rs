@@ -36,6 +36,32 @@ pub fn events<'r>(bump: &'r Bump, layer: &'r Layer<'r>) -> Events<'r> {
     Events { bump, layer, lines: Lines::new(layer.bytes, start), index: 0 }
 }
 
+/// Where a text is not whole lines of a stream: a host cut it elsewhere, so part of an event is missing. `any`:
+/// events were found in it. That their data are whole JSON is for the caller to see.
+///
+/// - A last line without its end that may still become a `data` line, or is one without a value.
+/// - A field that a laxer reader takes for `data`.
+/// - Text in which nothing is an event, a comment or a known field.
+pub(super) fn torn(bytes: &[u8], any: bool) -> Option<u32> {
+    let start = if bytes.starts_with(b"\xEF\xBB\xBF") { 3 } else { 0 };
+    Lines::new(bytes, start)
+        .find(|line| {
+            let text = &bytes[line.start..line.end];
+            let name = text.split(|byte| *byte == b':').next().unwrap_or_default();
+            let divided = name.len() < text.len();
+            let value = text.get(name.len() + 1..).unwrap_or_default();
+            let ended = line.next > line.end;
+            match name {
+                b"data" => !ended && value.trim_ascii().is_empty(),
+                b"event" | b"id" | b"retry" => !ended && !divided,
+                b"" => false,
+                name if name.trim_ascii().is_empty() => !any && divided,
+                name => !any || !ended || name.trim_ascii().eq_ignore_ascii_case(b"data"),
+            }
+        })
+        .map(|line| line.start as u32)
+}
+
 /// See [`events`].
 pub struct Events<'r> {
     bump: &'r Bump,

@@ -74,6 +74,9 @@ impl<'r> Attributes<'r> {
         }
         let type_name = required(self.kind)?;
         let kind = EventType::from_name(type_name);
+        if kind == EventType::Unknown && EventType::resembles_one(type_name) {
+            return Err(Reject::BadAttribute);
+        }
         let provider = match (kind, self.provider) {
             (EventType::McpMessage, _) => Some(Provider::Mcp),
             (_, None) => None,

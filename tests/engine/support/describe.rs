@@ -159,5 +159,6 @@ pub fn lines(translated: &Translated<'_>) -> Vec<String> {
             .undecodable
             .map(|(layer, error)| format!("# undecodable {:?} at {} of {:?}", error.kind, error.at, layer.step)),
     );
+    lines.extend(translated.unclear.map(|(value, rule)| format!("# unclear {rule} {}", raw(value))));
     lines
 }

@@ -1,7 +1,7 @@
 //! The request body: tools, then the history block by block.
 
-use super::super::{Translated, member, named, opaque, type_of};
-use super::{call, content, is_server_result};
+use super::super::{Translated, member, named, opaque, string, type_of};
+use super::{call, content, is_server_result, server_result};
 use crate::engine::event::{Event, Name, ResultItem, ResultShape, Slot, ToolDef, ToolFamily, Turn};
 use crate::engine::json::{Kind, Value};
 use std::borrow::Cow;
@@ -31,6 +31,10 @@ pub(in crate::engine::provider) fn request<'r>(body: Value<'r>, elsewhere: bool,
         push(0, Turn::System(system), out);
     }
     let own = Own::new();
+    if let Some(value) = member(body, "messages").filter(|messages| messages.kind() != Kind::Array) {
+        let kind = "message";
+        push(0, Turn::Opaque { value, kind }, out);
+    }
     let mut group = 0;
     let mut last = None;
     for message in body.get("messages").into_iter().flat_map(|m| m.items()) {
@@ -67,7 +71,7 @@ fn blocks<'r>(
     let kind = "message";
     let value = message;
     let content = match message.get("content") {
-        Some(content) if role != Role::Unknown => content,
+        Some(content) if role != Role::Unknown && matches!(content.kind(), Kind::String | Kind::Array) => content,
         _ => return push(group, Turn::Opaque { value, kind }, out),
     };
     if content.kind() == Kind::String {
@@ -99,11 +103,16 @@ fn turn<'r>(kind: &str, block: Value<'r>, role: Role, slot: Slot) -> Turn<'r> {
     if kind == "tool_result" {
         return Turn::Result(tool_result(block));
     }
+    // No provider speaks in a user's message: whoever wrote this wants the model to read it as a tool's output.
+    if kind.ends_with("_tool_result") && role == Role::User {
+        return Turn::Result(server_result(kind, block));
+    }
     if is_server_result(kind, block) {
         let call_id = named(block, "tool_use_id");
         return Turn::ServerResult { item: block, call_id };
     }
     match (role, kind) {
+        (_, "text") if string(block, "text").is_none() => Turn::Opaque { value: block, kind: "block" },
         (_, "text")
         | (Role::User, "image" | "document" | "search_result" | "container_upload")
         | (Role::Assistant, "thinking" | "redacted_thinking" | "compaction" | "fallback" | "container_upload") => {

@@ -1,13 +1,31 @@
 //! Items of a response: calls, and the results and tool lists that stand among them.
 
-use super::super::{Translated, member, named, opaque, string, type_of};
+use super::super::{Translated, member, named, opaque, resembles, string, type_of, unclear};
 use super::results;
 use crate::engine::event::{Args, CallFacts, Event, Executor, Form, ItemStatus, Name, Slot, ToolDef, ToolFamily};
 use crate::engine::json::{Kind, Value};
 
+/// The types of items that are calls.
+const CALLS: [&str; 11] = [
+    "apply_patch_call",
+    "code_interpreter_call",
+    "computer_call",
+    "custom_tool_call",
+    "function_call",
+    "local_shell_call",
+    "mcp_approval_request",
+    "mcp_call",
+    "program",
+    "shell_call",
+    "tool_search_call",
+];
+
 /// An item that has begun.
 pub(super) fn added<'r>(item: Value<'r>, slot: Slot, out: &mut Translated<'r>) {
     let kind = type_of(item);
+    if misspelt(&kind) {
+        return unclear(item, out);
+    }
     if let Some(mut call) = call(&kind, item, slot) {
         if kind == "tool_search_call" {
             call.id = None;
@@ -24,6 +42,9 @@ pub(super) fn item<'r>(item: Value<'r>, slot: Slot, listed: bool, out: &mut Tran
     if let Some(call) = call {
         out.events.push(Event::Item { call, status: status(&kind, item), listed });
     }
+    if !is_call && misspelt(&kind) {
+        return unclear(item, out);
+    }
     if listed {
         return;
     }
@@ -37,6 +58,11 @@ pub(super) fn item<'r>(item: Value<'r>, slot: Slot, listed: bool, out: &mut Tran
         kind if is_call || results::is_result(kind) => {}
         _ => opaque(item, "item", out),
     }
+}
+
+/// No type at all, or one that a laxer reader takes for a call's.
+fn misspelt(kind: &str) -> bool {
+    kind.is_empty() || !CALLS.contains(&kind) && resembles(kind, &CALLS)
 }
 
 fn status(kind: &str, item: Value<'_>) -> ItemStatus {

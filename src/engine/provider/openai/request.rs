@@ -1,6 +1,6 @@
 //! The request body: tools, then the history item by item.
 
-use super::super::{Translated, member, named, opaque, type_of};
+use super::super::{Translated, member, named, opaque, string, type_of};
 use super::responses::conversation;
 use super::{items, results};
 use crate::engine::event::{Event, Slot, Turn};
@@ -30,6 +30,10 @@ pub(in crate::engine::provider) fn request<'r>(body: Value<'r>, elsewhere: bool,
     if let Some(text) = input.filter(|input| input.kind() == Kind::String) {
         push(0, Turn::User(text), out);
     }
+    if let Some(value) = input.filter(|input| !matches!(input.kind(), Kind::String | Kind::Array | Kind::Null)) {
+        let kind = "item";
+        push(0, Turn::Opaque { value, kind }, out);
+    }
     let mut group = 0;
     let mut last = None;
     for (item, index) in history().zip(0..) {
@@ -42,6 +46,9 @@ pub(in crate::engine::provider) fn request<'r>(body: Value<'r>, elsewhere: bool,
             push(group, turn, out);
         }
         let kind = type_of(item);
+        if matches!(&*kind, "" | "message") {
+            strange_parts(item, group, out);
+        }
         if matches!(&*kind, "mcp_list_tools" | "tool_search_output" | "additional_tools") {
             items::late_tools(item, out);
         }
@@ -73,10 +80,13 @@ fn turns<'r>(item: Value<'r>, slot: Slot) -> ([Option<Turn<'r>>; 2], Option<Side
             Some("system" | "developer") => ([Some(Turn::System(item)), None], None),
             _ => strange(item, "message"),
         },
-        "reasoning" | "compaction" | "web_search_call" | "file_search_call" | "image_generation_call" => {
-            model(Turn::Model(item))
+        "reasoning" | "compaction" => model(Turn::Model(item)),
+        "web_search_call" | "file_search_call" | "image_generation_call" => {
+            let found = ["results", "result", "output"].into_iter().any(|name| member(item, name).is_some());
+            ([Some(Turn::Model(item)), found.then(own_result)], Some(Side::Model))
         }
-        "mcp_list_tools" | "additional_tools" => ([None, None], None),
+        "mcp_list_tools" => ([Some(own_result()), None], None),
+        "additional_tools" => ([None, None], None),
         "item_reference" => strange(item, "reference"),
         _ => strange(item, "item"),
     }
@@ -84,6 +94,28 @@ fn turns<'r>(item: Value<'r>, slot: Slot) -> ([Option<Turn<'r>>; 2], Option<Side
 
 fn strange<'r>(value: Value<'r>, kind: &'static str) -> ([Option<Turn<'r>>; 2], Option<Side>) {
     ([Some(Turn::Opaque { value, kind }), None], None)
+}
+
+/// What stands in a message's content beside the parts that a message has: an output in there is none of the
+/// client's results, and read by the model all the same.
+fn strange_parts<'r>(message: Value<'r>, group: u32, out: &mut Translated<'r>) {
+    let Some(content) = member(message, "content").filter(|content| content.kind() != Kind::String) else { return };
+    let mut list = |value: Value<'r>, kind| push(group, Turn::Opaque { value, kind }, out);
+    if content.kind() != Kind::Array {
+        return list(content, "message");
+    }
+    for part in content.items() {
+        let said = |name| string(part, name).is_some();
+        let known = match &*type_of(part) {
+            "input_text" | "output_text" | "text" | "summary_text" | "reasoning_text" => said("text"),
+            "refusal" => said("refusal"),
+            "input_image" | "input_file" | "input_audio" | "output_audio" | "computer_screenshot" => true,
+            _ => false,
+        };
+        if !known {
+            list(part, "part");
+        }
+    }
 }
 
 /// Outputs that the provider made itself and the client only repeats.

@@ -29,15 +29,45 @@
 //!   read, the finished body brings them.
 //! - Chat chunks under this provider's name (Azure DeepSeek) are opaque.
 
-use super::super::{Translated, member, named, opaque, position, string, type_of};
+use super::super::{
+    Translated, member, named, object, opaque, position, position_if_any, resembles, string, type_of, unclear,
+    unknown_event,
+};
 use super::items::{added, item};
 use crate::engine::event::{Args, CutReason, Event, Fate, ItemStatus, Slot, Stop};
 use crate::engine::json::{Kind, Value};
 
+/// The types of events by which calls are made and ended.
+const EVENTS: [&str; 19] = [
+    "error",
+    "response.apply_patch_call_operation_diff.delta",
+    "response.cancelled",
+    "response.code_interpreter_call_code.delta",
+    "response.code_interpreter_call_code.done",
+    "response.completed",
+    "response.created",
+    "response.custom_tool_call_input.delta",
+    "response.custom_tool_call_input.done",
+    "response.failed",
+    "response.function_call_arguments.delta",
+    "response.function_call_arguments.done",
+    "response.incomplete",
+    "response.mcp_call_arguments.delta",
+    "response.mcp_call_arguments.done",
+    "response.output_item.added",
+    "response.output_item.done",
+    "response.output_text.delta",
+    "response.shell_call_command.delta",
+];
+
 /// One event of a stream, or a whole body.
 pub(in crate::engine::provider) fn response<'r>(value: Value<'r>, out: &mut Translated<'r>) {
     match &*type_of(value) {
-        "response.output_text.delta" => {}
+        "response.output_text.delta" => {
+            if string(value, "delta").is_none() {
+                unclear(value, out);
+            }
+        }
         "response.function_call_arguments.delta"
         | "response.custom_tool_call_input.delta"
         | "response.mcp_call_arguments.delta"
@@ -51,32 +81,42 @@ pub(in crate::engine::provider) fn response<'r>(value: Value<'r>, out: &mut Tran
         "response.code_interpreter_call_code.done" => restate(value, "code", out),
         "response.output_item.added" => match place(value) {
             Some((slot, opened)) => added(opened, slot, out),
-            None => opaque(value, "event", out),
+            None => unclear(value, out),
         },
         "response.output_item.done" => match place(value) {
             Some((slot, done)) => item(done, slot, false, out),
-            None => opaque(value, "event", out),
+            None => unclear(value, out),
         },
         "response.created" => {
-            let response = value.get("response");
+            let response = member(value, "response");
+            if let Some(response) = response.filter(|response| response.kind() != Kind::Object) {
+                return unclear(response, out);
+            }
             let id = response.and_then(|response| named(response, "id"));
             remember(response, out);
             out.events.push(Event::Begin { id, again: false });
         }
-        "response.completed" => terminal(value.get("response"), Ending::Completed, out),
-        "response.incomplete" => terminal(value.get("response"), Ending::Incomplete, out),
-        "response.failed" => terminal(value.get("response"), Ending::Failed, out),
-        "response.cancelled" => terminal(value.get("response"), Ending::Cancelled, out),
+        "response.completed" => terminal(member(value, "response"), Ending::Completed, out),
+        "response.incomplete" => terminal(member(value, "response"), Ending::Incomplete, out),
+        "response.failed" => terminal(member(value, "response"), Ending::Failed, out),
+        "response.cancelled" => terminal(member(value, "response"), Ending::Cancelled, out),
         "error" => error(CutReason::Failed, out),
-        "" => whole(value, out),
+        "" if value.get("type").is_none() => whole(value, out),
         kind if is_quiet(kind) => {}
-        _ => opaque(value, "event", out),
+        // A piece of an item that is no call means nothing; of a call it is text that is lost.
+        kind if kind.starts_with("response.") && kind.ends_with(".delta") && slot(value).is_some() => {
+            match resembles(kind, &EVENTS) {
+                true => unclear(value, out),
+                false => opaque(value, "delta", out),
+            }
+        }
+        kind => unknown_event(kind, value, &EVENTS, out),
     }
 }
 
 /// Events that bring nothing: status marks, and text of the model's own.
 fn is_quiet(kind: &str) -> bool {
-    const PREFIXES: [&str; 14] = [
+    const PREFIXES: [&str; 12] = [
         "response.content_part.",
         "response.output_text.",
         "response.refusal.",
@@ -88,10 +128,11 @@ fn is_quiet(kind: &str) -> bool {
         "response.file_search_call.",
         "response.image_generation_call.",
         "response.shell_call_output_content.",
-        "response.shell_call_command.",
         "response.mcp_list_tools.",
-        "response.mcp_call.",
     ];
+    // Marks of a call's progress; what streams its text is no mark.
+    const MARKS: [&str; 2] = ["response.shell_call_command.", "response.mcp_call."];
+    let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| kind.starts_with(prefix));
     matches!(
         kind,
         "response.in_progress"
@@ -102,7 +143,8 @@ fn is_quiet(kind: &str) -> bool {
             | "response.code_interpreter_call.completed"
             | "keepalive"
             | "ping"
-    ) || PREFIXES.iter().any(|prefix| kind.starts_with(prefix))
+    ) || begins(&PREFIXES)
+        || begins(&MARKS) && !kind.ends_with(".delta")
 }
 
 fn slot(value: Value<'_>) -> Option<Slot> {
@@ -110,22 +152,20 @@ fn slot(value: Value<'_>) -> Option<Slot> {
 }
 
 fn place(value: Value<'_>) -> Option<(Slot, Value<'_>)> {
-    Some((slot(value)?, value.get("item")?))
+    Some((slot(value)?, object(value, "item")?))
 }
 
 fn append<'r>(value: Value<'r>, out: &mut Translated<'r>) {
-    match (slot(value), string(value, "delta")) {
-        (Some(slot), Some(text)) => {
-            out.events.push(Event::Append { slot, part: position(value, "command_index").unwrap_or(0), text })
-        }
-        _ => opaque(value, "event", out),
+    match (slot(value), position_if_any(value, "command_index"), string(value, "delta")) {
+        (Some(slot), Some(part), Some(text)) => out.events.push(Event::Append { slot, part, text }),
+        _ => unclear(value, out),
     }
 }
 
 /// The whole text once more. Some backends send no `output_item.done`, so this is the call's end marker too.
 fn restate<'r>(value: Value<'r>, name: &str, out: &mut Translated<'r>) {
     let (Some(slot), Some(text)) = (slot(value), string(value, name)) else {
-        return opaque(value, "event", out);
+        return unclear(value, out);
     };
     let args = Args::Text(text);
     let status = ItemStatus::Complete;
@@ -143,8 +183,14 @@ enum Ending {
 
 /// The response's terminal marker, with the list of its items.
 fn terminal<'r>(response: Option<Value<'r>>, said: Ending, out: &mut Translated<'r>) {
+    if let Some(response) = response.filter(|response| response.kind() != Kind::Object) {
+        return unclear(response, out);
+    }
     remember(response, out);
-    let status = response.and_then(|response| response.get("status"));
+    let status = response.and_then(|response| member(response, "status"));
+    if let Some(status) = status.filter(|status| status.kind() != Kind::String) {
+        return unclear(status, out);
+    }
     let status = status.and_then(|status| status.str());
     // Where the event and the object disagree, the worse holds.
     let ending = match (said, status.as_deref()) {
@@ -160,8 +206,11 @@ fn terminal<'r>(response: Option<Value<'r>>, said: Ending, out: &mut Translated<
 }
 
 fn items<'r>(response: Value<'r>, listed: bool, out: &mut Translated<'r>) {
-    let output = response.get("output").into_iter();
-    for (entry, index) in output.flat_map(|output| output.items()).zip(0..) {
+    let output = member(response, "output");
+    if let Some(output) = output.filter(|output| output.kind() != Kind::Array) {
+        return unclear(output, out);
+    }
+    for (entry, index) in output.into_iter().flat_map(|output| output.items()).zip(0..) {
         item(entry, Slot(index, 0), listed, out);
     }
 }
@@ -192,19 +241,23 @@ fn error(reason: CutReason, out: &mut Translated<'_>) {
 
 /// A response object, or an error body.
 fn whole<'r>(body: Value<'r>, out: &mut Translated<'r>) {
-    let output = body.get("output").filter(|output| output.kind() == Kind::Array);
+    let output = member(body, "output");
     let is_response = body.get("object").is_some_and(|object| object.is("response"));
     let failed = member(body, "error").is_some();
     if !is_response && output.is_none() {
         return match failed {
             true => error(CutReason::Failed, out),
-            false => opaque(body, "event", out),
+            false => unknown_event("", body, &[], out),
         };
     }
     remember(Some(body), out);
     let id = named(body, "id");
     out.events.push(Event::Begin { id, again: false });
-    let status = body.get("status").and_then(|status| status.str());
+    let status = member(body, "status");
+    if let Some(status) = status.filter(|status| status.kind() != Kind::String) {
+        return unclear(status, out);
+    }
+    let status = status.and_then(|status| status.str());
     let ending = match status.as_deref() {
         Some("in_progress" | "queued") => return,
         Some("failed") => Ending::Failed,

@@ -113,6 +113,11 @@ pub(super) fn of_request<'r>(kind: &str, item: Value<'r>) -> Option<ResultItem<'
     })
 }
 
+/// The longest value of a member that is a mark and no text, bytes.
+const WORD_BYTES: usize = 128;
+/// The members of a command's outcome.
+const OUTCOME: [&str; 2] = ["exit_code", "type"];
+
 fn blank<'r>(shape: ResultShape, item: Value<'r>, content: Option<Value<'r>>) -> ResultItem<'r> {
     ResultItem {
         shape,
@@ -180,6 +185,7 @@ fn shell(item: Value<'_>) -> ResultItem<'_> {
         for name in ["stdout", "stderr"] {
             parts.extend(string(entry, name).map(Part::Text));
         }
+        parts.extend(beside(entry));
         let Some(outcome) = member(entry, "outcome") else {
             continue;
         };
@@ -202,6 +208,23 @@ fn shell(item: Value<'_>) -> ResultItem<'_> {
         failure_value,
         ..blank(ResultShape::ShellOutput, item, output)
     }
+}
+
+/// What an entry of a shell's output holds beside its texts and its outcome.
+fn beside(entry: Value<'_>) -> impl Iterator<Item = Part<'_>> {
+    const SHORT: [&str; 4] = ["created_by", "max_output_length", "status", "type"];
+    let strange = |name: &Value<'_>, value: &Value<'_>| match value.kind() {
+        Kind::Null => false,
+        Kind::String if ["stdout", "stderr"].iter().any(|known| name.is(known)) => false,
+        // A word says something of the command; more than that is text for the model.
+        _ if value.span().len() > WORD_BYTES => true,
+        Kind::String | Kind::Number => !SHORT.iter().any(|known| name.is(known)),
+        Kind::Object => !name.is("outcome") || value.members().any(|(name, _)| !OUTCOME.iter().any(|o| name.is(o))),
+        Kind::Array | Kind::Bool => true,
+    };
+    let kind = "part";
+    let members = entry.members().filter(move |(name, value)| strange(name, value));
+    members.map(move |(_, value)| Part::Opaque { value, kind })
 }
 
 /// A call that the provider made to an MCP server holds its own output; `None` while there is none.

@@ -1,0 +1,166 @@
+//! What is lost makes nothing final.
+//!
+//! A stream is its events without a gap: an event that could not be read, or not understood, may have held a
+//! part of any call that was open then. Those calls are cut, with a verdict, whatever comes behind. Which calls
+//! that are depends on how much of the record is known: its response, its conversation, or nothing.
+
+use super::{Run, settle_due};
+use crate::engine::event::{CutReason, Event, Fate, Stop};
+use crate::engine::json::Value;
+use crate::engine::policy::{Evidence, Finding, Place};
+use crate::engine::state::{Call, PartitionState, Ready, ResponseState, Session};
+use crate::engine::verdict::engine_finding;
+use crate::engine::wire::{self, Envelope, EventType, Mode};
+use crate::engine::{Engine, Input, Observation, Out, TickSource, provider};
+use bumpalo::Bump;
+
+/// A part of a response in the name of a provider that this build does not read. Where the response's id is
+/// that of one which is being read, the name is wrong and the part is lost to it.
+pub(super) fn foreign_record(
+    engine: &Engine,
+    bump: &Bump,
+    state: &mut PartitionState,
+    input: &Input<'_>,
+    envelope: &Envelope<'_>,
+    out: &mut Out,
+) {
+    let part = matches!(envelope.kind, EventType::ModelChunk | EventType::ModelResponse);
+    let name = envelope.conversation.map(str::as_bytes).or(input.key);
+    let (true, Some(name), Some(id)) = (part, name, envelope.response_id.map(str::as_bytes)) else { return };
+    let cut = |session: &mut Session<'_>, ready: &mut Vec<Ready>| {
+        let exchanges = session.conversation().exchanges.iter();
+        let meant: Vec<u32> = exchanges.filter(|(_, e)| e.host_id.as_deref() == Some(id)).map(|(n, _)| *n).collect();
+        for n in meant {
+            session.cut_exchange(n, CutReason::Undecodable, ready);
+        }
+    };
+    let key = engine.keyed.conversation(name);
+    let now = input.timestamp.or_else(|| state.get(key).map(|known| known.head.clock)).unwrap_or(0);
+    let source = TickSource { topic: input.topic, partition: input.partition, now };
+    settle_due(engine, bump, state, key, source, out, &cut);
+}
+
+/// Whether pieces of a call came that name no response, where none is open that goes without a name: whichever
+/// response they belong to has lost them.
+pub(super) fn is_stray(session: &Session<'_>, exchange: u32, offset: i64, events: &[Event<'_>]) -> bool {
+    let begins = |event: &Event<'_>| matches!(event, Event::Begin { .. });
+    let piece = |event: &Event<'_>| matches!(event, Event::Append { .. } | Event::Restate { .. } | Event::Close { .. });
+    let made_here = session.conversation().exchanges.get(&exchange).is_some_and(|e| e.opened.offset == offset);
+    made_here && events.iter().any(piece) && !events.iter().any(begins)
+}
+
+/// Whether an event stands at the place of a call that is still open.
+pub(super) fn is_of_call(session: &Session<'_>, exchange: u32, event: Value<'_>) -> bool {
+    let slot = provider::place_of(event);
+    let here = |call: &Call| call.exchange == exchange && call.is_open() && Some(call.slot) == slot;
+    session.conversation().calls.values().any(here)
+}
+
+/// The ending that holds where a response says how it ends more than once: the worse one for each executor.
+pub(super) fn stricter(session: &Session<'_>, exchange: u32, said: Stop) -> Stop {
+    let before = session.conversation().exchanges.get(&exchange).and_then(|known| match said.choice {
+        None => known.stop,
+        some => known.choices.iter().find(|stop| stop.choice == some).copied(),
+    });
+    let rank = |fate: Fate| match fate {
+        Fate::Final => 0,
+        Fate::Carry => 1,
+        Fate::Cut(_) => 2,
+    };
+    let worse = |before: Fate, said: Fate| if rank(before) > rank(said) { before } else { said };
+    before.map_or(said, |before| Stop {
+        client: worse(before.client, said.client),
+        provider: worse(before.provider, said.provider),
+        choice: said.choice,
+    })
+}
+
+/// A record that could not be read may have held a part of any call that is open in its conversation: none of
+/// them may become final without it. The verdicts' ids are those of an expiry, since no event gives them.
+pub(super) fn lost_record(engine: &Engine, bump: &Bump, state: &mut PartitionState, input: &Input<'_>, out: &mut Out) {
+    let settings = &engine.settings;
+    let options = wire::DecodeOptions { limits: &settings.limits, lines: settings.lines };
+    let cut = |session: &mut Session<'_>, ready: &mut Vec<Ready>| session.cut_all(CutReason::Undecodable, ready);
+    for name in wire::conversations(bump, input, options) {
+        let key = engine.keyed.conversation(&name);
+        let now = input.timestamp.or_else(|| state.get(key).map(|known| known.head.clock)).unwrap_or(0);
+        let source = TickSource { topic: input.topic, partition: input.partition, now };
+        settle_due(engine, bump, state, key, source, out, &cut);
+    }
+}
+
+impl<'a, 'r> Run<'a, 'r> {
+    /// Data that could not be read, or not in one way only: cuts the response's open calls. A whole body, or a
+    /// host event, of which nothing could be judged, is blocked by its envelope.
+    pub(super) fn unread(
+        &mut self,
+        session: &mut Session<'_>,
+        envelope: &Envelope<'r>,
+        exchange: Option<u32>,
+        finding: Finding<'r>,
+    ) {
+        self.out.observations.push(Observation::Undecodable { provider: self.origin.provider });
+        if matches!(envelope.kind, EventType::ModelChunk | EventType::ModelResponse) {
+            self.lost(session, envelope, exchange, CutReason::Undecodable);
+        }
+        if envelope.kind != EventType::ModelChunk && !self.off() {
+            self.envelope_verdict(envelope, finding);
+        }
+    }
+
+    pub(super) fn oversize(
+        &mut self,
+        session: &mut Session<'_>,
+        envelope: &Envelope<'r>,
+        input: &Input<'_>,
+        exchange: Option<u32>,
+    ) {
+        match envelope.kind {
+            EventType::ModelChunk | EventType::ModelResponse => {
+                self.lost(session, envelope, exchange, CutReason::Limit);
+            }
+            // Outside binary mode nothing says what it was.
+            EventType::Unknown if envelope.mode != Mode::Binary => {
+                let mut ready = Vec::new();
+                session.cut_all(CutReason::Limit, &mut ready);
+                self.ended(session, envelope, ready);
+            }
+            _ => {}
+        }
+        let found = (input.value.map_or(0, <[u8]>::len) + input.key.map_or(0, <[u8]>::len)) as u64;
+        let limit = self.engine.settings.limits.record_bytes;
+        let finding = engine_finding("record_too_large", Place::Whole, Evidence::Bytes { found, limit });
+        self.envelope_verdict(envelope, finding);
+    }
+
+    /// A part of a response is lost: cuts the open calls of the response that it was attributed to, and of
+    /// every other that it may have been a part of. That is, those that bear its id under another provider's
+    /// name, or without an id all that are open.
+    pub(super) fn lost(
+        &mut self,
+        session: &mut Session<'_>,
+        envelope: &Envelope<'r>,
+        exchange: Option<u32>,
+        reason: CutReason,
+    ) {
+        let id = envelope.response_id.map(str::as_bytes);
+        let exchanges = session.conversation().exchanges.iter();
+        let meant = exchanges.filter(|(n, e)| match id {
+            _ if exchange == Some(**n) => true,
+            Some(id) => e.host_id.as_deref() == Some(id),
+            None => e.response == ResponseState::Open,
+        });
+        let meant: Vec<u32> = meant.map(|(n, _)| *n).collect();
+        let mut ready = Vec::new();
+        for n in meant {
+            session.cut_exchange(n, reason, &mut ready);
+        }
+        self.ended(session, envelope, ready);
+    }
+
+    fn ended(&mut self, session: &mut Session<'_>, envelope: &Envelope<'r>, ready: Vec<Ready>) {
+        for Ready::Call(call) in ready {
+            self.call(session, call, Some(envelope), None);
+        }
+    }
+}
