@@ -843,6 +843,37 @@ fn our_own_error_form_is_stable() {
     }
 }
 
+/// The whole way round: a blocked host result, its copy, and the copy of the copy.
+#[test]
+fn a_blocked_result_is_redacted_once() {
+    use crate::support::{Partition, engine, verdicts};
+    use sluicegate::engine::To;
+    let engine = engine(Profile::Standard);
+    let headers: [(&str, Option<&[u8]>); 6] = [
+        ("content-type", Some(b"application/json")),
+        ("ce_specversion", Some(b"1.0")),
+        ("ce_id", Some(b"e-1")),
+        ("ce_source", Some(b"/fleet/a")),
+        ("ce_type", Some(b"io.sluicegate.tool.result.v1")),
+        ("ce_provider", Some(b"anthropic.messages")),
+    ];
+    let pass = |data: &[u8]| {
+        let emissions = Partition::new(&engine).feed_record(Some(b"c-1"), &headers, Some(data));
+        let copy = emissions.iter().find(|emission| emission.to == To::Redacted).expect("a copy");
+        (verdicts(&emissions)[0]["action"].as_str().unwrap().to_owned(), copy.value.clone().unwrap())
+    };
+    for outcome in [Some("ok"), Some("error"), None] {
+        let mut event = serde_json::json!({"call_id": "a", "tool": "t", "content": "x".repeat(2_200_000)});
+        if let Some(outcome) = outcome {
+            event["outcome"] = outcome.into();
+        }
+        let (action, once) = pass(event.to_string().as_bytes());
+        assert_eq!(action, "block");
+        let (action, twice) = pass(&once);
+        assert_eq!((action.as_str(), String::from_utf8(twice)), ("allow", String::from_utf8(once)));
+    }
+}
+
 #[test]
 fn tools_have_their_own_bounds() {
     let policies = Policies::new(&options("SG01", serde_json::json!({"tools": {"t": {"max_bytes": 2048}}}))).unwrap();
