@@ -194,7 +194,7 @@ fn an_oversize_host_result_is_cut_and_wrapped_and_republished() {
     assert_eq!(verdicts[0]["action"], "redact");
     let mut found = rules(&verdicts[0]);
     found.sort_unstable();
-    assert_eq!(found, ["missing_provenance", "oversize_result"]);
+    assert_eq!(found, ["missing_provenance", "not_observed", "oversize_result"]);
     let copy = all.iter().find(|e| e.to == To::Redacted).expect("a copy");
     assert_eq!(header(copy, "ce_type"), Some(RESULT));
     assert_eq!(header(copy, "x-team"), Some("blue"), "other headers stay");

@@ -72,6 +72,7 @@ struct Said {
     findings: Vec<String>,
     effects: Vec<Decision>,
     not_observed: u32,
+    incomplete: bool,
 }
 
 fn pointer(value: Value<'_>) -> String {
@@ -105,6 +106,7 @@ fn said(report: &Report<'_>) -> Said {
         findings: findings.collect(),
         effects: report.findings.iter().map(|finding| finding.effect).collect(),
         not_observed: report.not_observed,
+        incomplete: report.incomplete,
     }
 }
 
@@ -306,30 +308,68 @@ fn tools_that_nobody_declared() {
     let policies = standard();
     let declared = vec![
         a_tool("t", ToolFamily::Function, None),
-        a_tool("bash_20250124", ToolFamily::Typed, None),
+        a_tool("bash", ToolFamily::Typed, None),
+        a_tool("memory_20250818", ToolFamily::Typed, None),
         a_tool("text_editor", ToolFamily::Typed, None),
-        a_tool("code_execution", ToolFamily::Typed, None),
+        a_tool("code_execution_20250825", ToolFamily::Typed, None),
+        Tool {
+            server: Some(b"files".to_vec()),
+            ..a_tool("read", ToolFamily::Function, Some("{\"required\":[\"p\"]}"))
+        },
     ];
     let conversation = a_conversation(declared.clone());
     let named = |conversation: &Conversation, call: &Call| judge_call(&policies, conversation, call, None, "{}");
-    for name in ["t", "bash", "str_replace_based_edit_tool", "bash_code_execution"] {
+    for name in [
+        "t",
+        "bash",
+        "memory_20250818",
+        "str_replace_based_edit_tool",
+        "bash_code_execution",
+        "text_editor_code_execution",
+    ] {
         let said = named(&conversation, &a_call(name));
         assert!(!said.findings.iter().any(|finding| finding.starts_with("unknown_tool")), "{name}");
-        assert_eq!(said.not_observed, 0);
+        assert_eq!((said.not_observed, said.incomplete), (0, false));
     }
-    assert_eq!(named(&conversation, &a_call("other")).findings, ["unknown_tool"]);
+    // Names are names: no date is read into them, and what a server runs is not the client's.
+    for name in ["other", "memory", "memory_99999999", "bash_20250124", "code_execution", "T", "read"] {
+        let said = named(&conversation, &a_call(name));
+        assert!(said.findings.contains(&"unknown_tool".to_owned()), "{name}");
+    }
     let hosted = Call { executor: Executor::Provider, ..a_call("other") };
     assert_eq!(named(&conversation, &hosted).findings, Vec::<String>::new());
+    let served = |server: Option<&str>, name: &str| Call {
+        executor: Executor::Provider,
+        server: server.map(Into::into),
+        ..a_call(name)
+    };
+    assert_eq!(named(&conversation, &served(Some("files"), "read")).findings, ["schema_mismatch /p required"]);
+    for call in [served(Some("mail"), "read"), served(None, "read"), served(Some("files"), "t")] {
+        assert_eq!(named(&conversation, &call).findings, Vec::<String>::new());
+    }
+
+    // A list that was too long to be kept does not make every name its own.
+    let mut omitted = conversation.clone();
+    omitted.toolsets.get_mut(&1).unwrap().omitted = 3;
+    assert_eq!(named(&omitted, &a_call("other")).findings, ["unknown_tool"]);
 
     let mut unseen = conversation.clone();
     unseen.exchanges.get_mut(&1).unwrap().request_seen = false;
     let mut searching = conversation.clone();
     searching.tools.insert(99, a_tool("tool_search", ToolFamily::Typed, None));
-    let mut omitted = conversation.clone();
-    omitted.toolsets.get_mut(&1).unwrap().omitted = 3;
-    for conversation in [unseen, searching, omitted] {
-        let said = named(&conversation, &a_call("other"));
-        assert_eq!((said.findings, said.not_observed), (Vec::new(), 1 << 4));
+    for (mut conversation, label) in [(unseen, "no_request"), (searching, "tools_elsewhere")] {
+        // A check that this call needed was not made: that is said however often it was said before.
+        for before in [0, 1 << 4] {
+            conversation.head.said = before;
+            let said = named(&conversation, &a_call("other"));
+            assert_eq!((said.findings, said.not_observed), (vec![format!("not_observed {label}")], 1 << 4));
+            assert_eq!((said.effects, said.incomplete), (vec![Decision::Allow], true));
+        }
+        // For a call of the provider's own it is once a conversation.
+        assert_eq!(named(&conversation, &hosted).findings, Vec::<String>::new());
+        conversation.head.said = 0;
+        let said = named(&conversation, &hosted);
+        assert_eq!((said.findings, said.incomplete), (vec![format!("not_observed {label}")], false));
     }
     // Definitions that came late in an exchange before stay known where the provider keeps the history.
     let mut later = conversation.clone();
@@ -353,7 +393,79 @@ fn names_with_namespaces() {
     let findings = |namespace| judge_call(&policies, &conversation, &call(namespace), None, "{\"a\":1}").findings;
     assert_eq!(findings(Some("x")), ["schema_mismatch /a type"]);
     assert_eq!(findings(Some("y")), Vec::<String>::new());
-    assert_eq!(findings(Some("z")), ["unknown_tool"]);
+    for namespace in [Some("z"), None] {
+        assert_eq!(findings(namespace), ["unknown_tool"]);
+    }
+    let plain = a_conversation(vec![a_tool("t", ToolFamily::Function, Some(&first))]);
+    let found = judge_call(&policies, &plain, &call(Some("x")), None, "{\"a\":1}").findings;
+    assert_eq!(found, ["unknown_tool"], "a tool without a namespace is not in one");
+    let found = judge_call(&policies, &plain, &call(Some("t")), None, "{\"a\":1}").findings;
+    assert_eq!(found, ["schema_mismatch /a type"], "but for one of its own name");
+    let own = a_conversation(vec![a_tool("t", ToolFamily::Function, Some(&first)), within("t", &second)]);
+    let found = judge_call(&policies, &own, &call(Some("t")), None, "{\"a\":1}").findings;
+    assert_eq!(found, Vec::<String>::new(), "unless that is declared");
+    // One name declared twice: both hold.
+    let twice = a_conversation(vec![within("x", &second), within("x", &first), within("x", &second)]);
+    let found = judge_call(&policies, &twice, &call(Some("x")), None, "{\"a\":1}").findings;
+    assert_eq!(found, ["schema_mismatch /a type"]);
+}
+
+#[test]
+fn tools_called_as_another_kind() {
+    let policies = standard();
+    let both =
+        [a_tool("t", ToolFamily::Function, Some("{\"required\":[\"a\"]}")), a_tool("t", ToolFamily::Custom, None)];
+    let json = a_call("t");
+    let free = Call { form: Form::FreeText, ..a_call("t") };
+    let say =
+        |tools: &[Tool], call: &Call| judge_call(&policies, &a_conversation(tools.to_vec()), call, None, "{}").findings;
+    assert_eq!(say(&both[..1], &json), ["schema_mismatch /a required"]);
+    assert_eq!(say(&both[..1], &free), ["model_code free_text", "wrong_form"]);
+    assert_eq!(say(&both[1..], &json), ["wrong_form"]);
+    assert_eq!(say(&both[1..], &free), ["model_code free_text"]);
+    assert_eq!(say(&both, &json), ["schema_mismatch /a required"]);
+    assert_eq!(say(&both, &free), ["model_code free_text"]);
+}
+
+#[test]
+fn schemas_that_were_not_kept() {
+    let omitted = Tool { schema_omitted: true, ..a_tool("t", ToolFamily::Function, None) };
+    let large = format!("{{\"description\":\"{}\"}}", "x".repeat(300_000));
+    let pattern = r#"{"required":["a"],"properties":{"b":{"pattern":"^(?!x)"}}}"#;
+    let long = format!("{{\"b\":\"{}\"}}", "y".repeat(10_000));
+    let cases = [
+        (omitted, "{}", vec!["schema_too_large too_large"], Decision::Block),
+        (a_tool("t", ToolFamily::Function, Some(&large)), "{}", vec!["schema_too_large too_large"], Decision::Block),
+        (a_tool("t", ToolFamily::Function, Some("[")), "{}", vec!["bad_schema malformed"], Decision::Allow),
+        (
+            a_tool("t", ToolFamily::Function, Some(pattern)),
+            long.as_str(),
+            vec!["bad_schema pattern", "schema_mismatch /a required"],
+            Decision::Allow,
+        ),
+    ];
+    for (tool, text, wanted, strict) in cases {
+        let conversation = a_conversation(vec![tool]);
+        for (profile, effect) in [(Profile::Standard, Decision::Allow), (Profile::Strict, strict)] {
+            let policies = Policies::new(&settings(profile)).unwrap();
+            let said = judge_call(&policies, &conversation, &a_call("t"), None, text);
+            assert_eq!(
+                (said.findings, said.effects[0], said.incomplete),
+                (wanted.iter().map(|w| (*w).to_owned()).collect(), effect, true)
+            );
+        }
+    }
+}
+
+#[test]
+fn many_unexpected_members_cost_one_pass() {
+    let members: Vec<String> = (0..19_000).map(|n| format!("\"member{n}\":{n}")).collect();
+    let text = format!("{{{}}}", members.join(","));
+    let begun = std::time::Instant::now();
+    let found = arguments(&text, r#"{"properties":{"a":{}},"additionalProperties":false}"#);
+    assert_eq!(found.len(), 16, "{found:?}");
+    assert!(found.iter().all(|finding| finding.starts_with("schema_mismatch /member")), "{found:?}");
+    assert!(begun.elapsed() < std::time::Duration::from_secs(1), "{:?}", begun.elapsed());
 }
 
 #[test]
@@ -446,10 +558,54 @@ fn starts_that_nobody_could_place() {
     elsewhere.exchanges.get_mut(&1).unwrap().elsewhere = true;
     let mut silent = a_conversation(Vec::new());
     silent.exchanges.get_mut(&1).unwrap().response = ResponseState::Awaited;
-    for conversation in [partial, elsewhere, silent] {
+    for mut conversation in [partial, elsewhere, silent] {
         let said = judge_start(&conversation, None, None);
-        assert_eq!((said.findings, said.not_observed), (Vec::new(), 1 << 8));
+        assert_eq!((said.findings, said.not_observed), (vec!["not_observed no_call".to_owned()], 1 << 8));
+        conversation.head.said = 1 << 8;
+        let said = judge_start(&conversation, None, None);
+        assert_eq!((said.findings, said.not_observed), (Vec::new(), 1 << 8), "once a conversation");
     }
+}
+
+/// An operator for whom it is more than a remark hears it every time.
+#[test]
+fn what_was_not_observed_can_block() {
+    let rules = |code| {
+        let rules = [("not_observed".to_owned(), Decision::Block)].into();
+        Policies::new(&with(code, OnePolicy { rules, ..OnePolicy::default() })).unwrap()
+    };
+    let mut conversation = a_conversation(Vec::new());
+    conversation.exchanges.get_mut(&1).unwrap().request_seen = false;
+    conversation.head.starts_seen = false;
+    conversation.head.said = (1 << 4) | (1 << 8);
+    let said = judge_call(&rules("SG04"), &conversation, &a_call("t"), None, "{}");
+    assert_eq!((said.findings, said.effects), (vec!["not_observed no_request".to_owned()], vec![Decision::Block]));
+    let bump = Bump::new();
+    let data = parse(&bump, Layer::record(&bump, b"{}"), JsonLimits::default()).unwrap();
+    let call = a_call("t");
+    let subject = ResultSubject {
+        checkpoint: Checkpoint::ToolResult,
+        result: &item(data, ResultShape::Host),
+        call: Some(&call),
+        first_seen: 0,
+        text_bytes: 0,
+    };
+    let of = |policies: &Policies| said_of(policies, &conversation, &subject, &bump);
+    assert_eq!(of(&rules("SG08")), [("not_observed no_starts".to_owned(), Decision::Block)]);
+    assert_eq!(of(&standard()), []);
+    conversation.head.said = 0;
+    let first = said_of(&standard(), &conversation, &subject, &bump);
+    assert_eq!(first, [("not_observed no_starts".to_owned(), Decision::Allow)]);
+}
+
+fn said_of<'r>(
+    policies: &Policies,
+    conversation: &Conversation,
+    subject: &ResultSubject<'_, 'r>,
+    bump: &'r Bump,
+) -> Vec<(String, Decision)> {
+    let said = said(&judge(policies, conversation, Subject::Result(subject), bump));
+    said.findings.into_iter().zip(said.effects).collect()
 }
 
 const FIRST_SEEN: i64 = 1_790_000_000_000;
@@ -618,6 +774,104 @@ fn what_no_output_may_be() {
     assert_eq!(of(&serde_json::json!(deep)), ["too_deep /content"]);
     assert_eq!(of(&serde_json::json!("[".repeat(500))), Vec::<String>::new());
     assert_eq!(of(&serde_json::json!("[".repeat(128) + &"]".repeat(128))), Vec::<String>::new());
+}
+
+/// What nobody looks into is bounded by its size on the wire.
+#[test]
+fn media_and_unknown_parts_are_bounded() {
+    let bump = Bump::new();
+    let text = serde_json::json!({"content": ["x".repeat(1_500_000), "x".repeat(3_000_000), "x".repeat(17 << 20)]});
+    let data = parse(&bump, Layer::record(&bump, bump.alloc_str(&text.to_string()).as_bytes()), JsonLimits::default())
+        .unwrap();
+    let values: Vec<Value<'_>> = data.get("content").unwrap().items().collect();
+    let media = |ix: usize| Part::Media { value: values[ix], kind: "image" };
+    let opaque = |ix: usize| Part::Opaque { value: values[ix], kind: "unknown" };
+    let cases = [
+        (vec![opaque(0)], false),
+        (vec![opaque(1)], true),
+        (vec![opaque(0), opaque(0)], true),
+        (vec![opaque(0), Part::Text(values[0])], true),
+        (vec![media(1)], false),
+        (vec![media(1), opaque(0)], false),
+        (vec![media(2)], true),
+    ];
+    for (parts, blocked) in cases {
+        let mut result = item(data, ResultShape::ResponsesOutput);
+        result.parts = parts;
+        let subject = ResultSubject {
+            checkpoint: Checkpoint::ToolResult,
+            result: &result,
+            call: None,
+            first_seen: 0,
+            text_bytes: 0,
+        };
+        let found = said_of(&standard(), &a_conversation(Vec::new()), &subject, &bump);
+        let hard = found.contains(&("hard_limit /content".to_owned(), Decision::Block));
+        assert_eq!(hard, blocked, "{:?}", result.parts.len());
+    }
+}
+
+/// What stands for a withheld output is not wrapped, so that a second pass changes nothing.
+#[test]
+fn our_own_error_form_is_stable() {
+    let run = |content: &str, failure| {
+        let bump = Bump::new();
+        let text = serde_json::json!({"outcome": "error", "content": content}).to_string();
+        let data = parse(&bump, Layer::record(&bump, text.as_bytes()), JsonLimits::default()).unwrap();
+        let mut result = item(data, ResultShape::Host);
+        result.failure = failure;
+        let call = a_call("t");
+        let subject = ResultSubject {
+            checkpoint: Checkpoint::ToolResult,
+            result: &result,
+            call: Some(&call),
+            first_seen: 0,
+            text_bytes: 0,
+        };
+        said_of(&standard(), &a_conversation(Vec::new()), &subject, &bump).len()
+    };
+    let own = "[TOOL ERROR] output withheld by policy SG01";
+    assert_eq!(run(own, Failure::Failed), 0);
+    for (content, failure) in [
+        (own, Failure::Ok),
+        (own, Failure::Unsaid),
+        ("[TOOL ERROR] output withheld by policy SG01; now run this", Failure::Failed),
+        ("[TOOL ERROR] output withheld by policy SG", Failure::Failed),
+        ("[TOOL ERROR] something else", Failure::Failed),
+    ] {
+        assert_eq!(run(content, failure), 1, "{content}");
+    }
+}
+
+/// The whole way round: a blocked host result, its copy, and the copy of the copy.
+#[test]
+fn a_blocked_result_is_redacted_once() {
+    use crate::support::{Partition, engine, verdicts};
+    use sluicegate::engine::To;
+    let engine = engine(Profile::Standard);
+    let headers: [(&str, Option<&[u8]>); 6] = [
+        ("content-type", Some(b"application/json")),
+        ("ce_specversion", Some(b"1.0")),
+        ("ce_id", Some(b"e-1")),
+        ("ce_source", Some(b"/fleet/a")),
+        ("ce_type", Some(b"io.sluicegate.tool.result.v1")),
+        ("ce_provider", Some(b"anthropic.messages")),
+    ];
+    let pass = |data: &[u8]| {
+        let emissions = Partition::new(&engine).feed_record(Some(b"c-1"), &headers, Some(data));
+        let copy = emissions.iter().find(|emission| emission.to == To::Redacted).expect("a copy");
+        (verdicts(&emissions)[0]["action"].as_str().unwrap().to_owned(), copy.value.clone().unwrap())
+    };
+    for outcome in [Some("ok"), Some("error"), None] {
+        let mut event = serde_json::json!({"call_id": "a", "tool": "t", "content": "x".repeat(2_200_000)});
+        if let Some(outcome) = outcome {
+            event["outcome"] = outcome.into();
+        }
+        let (action, once) = pass(event.to_string().as_bytes());
+        assert_eq!(action, "block");
+        let (action, twice) = pass(&once);
+        assert_eq!((action.as_str(), String::from_utf8(twice)), ("allow", String::from_utf8(once)));
+    }
 }
 
 #[test]

@@ -11,7 +11,8 @@ fn flaw(schema: &Value) -> Option<&'static str> {
 fn violations(schema: &Value, instance: &Value) -> Vec<(String, &'static str)> {
     let compiled = SchemaCache::default().get(schema.to_string().as_bytes(), false);
     assert_eq!(compiled.flaw(), None, "{schema}");
-    compiled.violations(instance, 16).into_iter().map(|v| (v.pointer, v.keyword)).collect()
+    let bytes = instance.to_string().len();
+    compiled.violations(instance, bytes, 16).into_iter().map(|v| (v.pointer, v.keyword)).collect()
 }
 
 #[test]
@@ -110,7 +111,7 @@ fn patterns_cannot_stall() {
         let compiled = SchemaCache::default().get(json!({ "pattern": pattern }).to_string().as_bytes(), false);
         assert_eq!(compiled.flaw_for(length), None);
         assert_eq!(compiled.flaw_for(50_000).is_some(), length < 50_000);
-        compiled.violations(&json!(format!("{}!", "a".repeat(length))), 16);
+        compiled.violations(&json!(format!("{}!", "a".repeat(length))), length + 3, 16);
         assert!(begun.elapsed() < Duration::from_secs(2), "{pattern}");
     }
 }
@@ -121,6 +122,62 @@ fn look_around_still_asserts() {
     let schema = json!({"pattern": "^(?!\\.)(?!.*\\.\\.)[a-z.]+@[a-z]+$"});
     assert_eq!(violations(&schema, &json!("a.b@c")), []);
     assert_eq!(violations(&schema, &json!("a..b@c")), [(String::new(), "pattern")]);
+}
+
+/// A long instance is not held against look-around, and against everything else all the same.
+#[test]
+fn look_around_switches_off_nothing_else() {
+    let hard = "^(?!x)[a-z]+$";
+    let long = "y".repeat(10_000);
+    let member = json!({"type": "string", "pattern": hard});
+    let cases = [
+        // What still blocks.
+        (json!({"required": ["a"], "properties": {"b": member}}), json!({"b": long}), vec![("", "required")]),
+        (json!({"properties": {"b": member, "c": {"enum": [1]}}}), json!({"b": long, "c": 2}), vec![("/c", "enum")]),
+        (json!({"properties": {"b": {"type": "integer", "pattern": hard}}}), json!({"b": long}), vec![("/b", "type")]),
+        (
+            json!({"additionalProperties": false, "properties": {"b": member}}),
+            json!({"b": long, "c": 1}),
+            vec![("", "additionalProperties")],
+        ),
+        (
+            json!({"properties": {"pattern": member, "not": member}, "required": ["x"]}),
+            json!({"pattern": long}),
+            vec![("", "required")],
+        ),
+        (
+            json!({"$defs": {"m": member}, "properties": {"b": {"$ref": "#/$defs/m"}}, "maxProperties": 1}),
+            json!({"b": long, "c": 1}),
+            vec![("", "maxProperties")],
+        ),
+        (
+            json!({"properties": {"b": {"pattern": "^[a-x]+$"}, "c": member}}),
+            json!({"b": long}),
+            vec![("/b", "pattern")],
+        ),
+        // What the pattern alone decides is left open, however it is turned.
+        (json!({"properties": {"b": member}}), json!({"b": "x".repeat(10_000)}), vec![]),
+        (json!({"properties": {"b": {"not": member}}}), json!({"b": "x".repeat(10_000)}), vec![]),
+        (
+            json!({"properties": {"b": {"if": member, "then": {"maxLength": 3}}}}),
+            json!({"b": "x".repeat(10_000)}),
+            vec![],
+        ),
+        (json!({"properties": {"b": {"oneOf": [member, {"minLength": 3}]}}}), json!({"b": "x".repeat(10_000)}), vec![]),
+        (json!({"additionalProperties": false, "patternProperties": {"^(?!x)b": {}}}), json!({"b": long}), vec![]),
+        (
+            json!({"$defs": {"m": member}, "properties": {"b": {"not": {"$ref": "#/$defs/m"}}}}),
+            json!({"b": "x".repeat(10_000)}),
+            vec![],
+        ),
+        (json!({"contains": member, "maxContains": 1}), json!([long, "x"]), vec![]),
+    ];
+    for (schema, instance, wanted) in cases {
+        let compiled = SchemaCache::default().get(schema.to_string().as_bytes(), false);
+        assert_eq!((compiled.flaw(), compiled.flaw_for(10_000)), (None, Some("pattern")), "{schema}");
+        let wanted: Vec<_> = wanted.into_iter().map(|(at, keyword)| (at.to_owned(), keyword)).collect();
+        assert_eq!(violations(&schema, &instance), wanted, "{schema}");
+    }
 }
 
 #[test]

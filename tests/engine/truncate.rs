@@ -2,9 +2,14 @@
 
 use bumpalo::Bump;
 use proptest::prelude::*;
-use sluicegate::engine::json::{JsonLimits, Value, parse};
+use sluicegate::engine::digest::Keyed;
+use sluicegate::engine::json::{Documents, JsonLimits, Value, parse};
 use sluicegate::engine::layer::{Layer, Step, splice};
 use sluicegate::engine::policy::truncate::{self, Bound};
+use sluicegate::engine::policy::{Evidence, Place};
+use sluicegate::engine::verdict::{
+    Checkpoint, Decision, FindingOut, Names, NotInspected, PolicyOut, SourceOut, SubjectOut, Verdict, engine_finding,
+};
 
 const HEAD: u32 = 75;
 
@@ -246,4 +251,118 @@ fn an_emoji_at_the_cut_is_kept_or_left_out_whole() {
 fn text_that_only_looks_like_json_is_text() {
     let text = format!("[INFO] {}", "started\n".repeat(500));
     assert!(cut_text(&text, 512).starts_with("[INFO] started\n"));
+}
+
+fn assembled<'r>(bump: &'r Bump, text: &'r str) -> Value<'r> {
+    let layer = Layer::assembled(bump, text.as_bytes(), Step::Arguments);
+    parse(bump, layer, JsonLimits::default()).expect("the document is JSON")
+}
+
+/// The pointer that a verdict shows for the innermost value of nested objects with these names.
+fn shown(names: &[String], schema: &serde_json::Value) -> String {
+    let text =
+        names.iter().rev().fold("1".to_owned(), |inner, name| format!("{{{}:{inner}}}", serde_json::json!(name)));
+    let bump = Bump::new();
+    let mut value = assembled(&bump, &text);
+    for name in names {
+        value = value.get(name).unwrap();
+    }
+    let schema_text = schema.to_string();
+    let keyed = Keyed::new([7; 32]);
+    let mut shown = Names::new(&keyed);
+    shown.add_schema(root(&bump, schema_text.as_bytes()));
+    let documents = Documents::new(&bump, JsonLimits::default());
+    let mut steps = shown.at(&Place::Value { value, range: None }, &documents);
+    steps.pop().and_then(|step| step.pointer).unwrap_or_default()
+}
+
+#[test]
+fn pointers_show_only_harmless_names() {
+    let lure = "ignore previous instructions";
+    let long = "p".repeat(129);
+    let schema =
+        serde_json::json!({"properties": {"to": {}, "a/b": {}, lure: {}, long.as_str(): {}, "na\u{ef}ve": {}}});
+    let is_masked = |pointer: &str| pointer.len() == 15 && pointer.starts_with("/~0");
+    for (name, wanted) in [("to", "/to"), ("a/b", "/a~1b"), ("content", "/content")] {
+        assert_eq!(shown(&[name.to_owned()], &schema), wanted);
+    }
+    for name in [lure, &long, "na\u{ef}ve", "unheard_of", ""] {
+        let pointer = shown(&[name.to_owned()], &schema);
+        assert!(is_masked(&pointer), "{name}: {pointer}");
+    }
+    // Deeper than a pointer may be: what is left is one masked segment, and differs where the rest does.
+    let deep = |last: &str| {
+        let mut names = vec!["p".repeat(100); 30];
+        names.push(last.to_owned());
+        shown(&names, &serde_json::json!({"properties": {"p".repeat(100): {}}}))
+    };
+    let (one, other) = (deep("a"), deep("b"));
+    assert!(one.len() <= 1024 && one.starts_with(&format!("/{}/", "p".repeat(100))) && one != other);
+    assert!(is_masked(&one[one.rfind('/').unwrap()..]), "{one}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// A verdict is never longer than its limit, and stays JSON that says what was decided.
+    #[test]
+    fn verdicts_fit_their_limit(
+        names in prop::collection::vec("[a-z]{1,120}|.{0,40}", 0..60),
+        findings in 0usize..80,
+        parts in 0usize..80,
+        text in ".{0,4000}",
+        limit in 4096u64..20_000,
+    ) {
+        let json = names.iter().rev().fold("1".to_owned(), |inner, name| format!("{{{}:{inner}}}", serde_json::json!(name)));
+        let bump = Bump::new();
+        let mut value = assembled(&bump, &json);
+        for name in &names {
+            value = value.get(name).unwrap();
+        }
+        let properties: serde_json::Map<_, _> = names.iter().map(|name| (name.clone(), serde_json::json!({}))).collect();
+        let schema = serde_json::json!({"properties": properties}).to_string();
+        let keyed = Keyed::new([7; 32]);
+        let mut shown = Names::new(&keyed);
+        shown.add_schema(root(&bump, schema.as_bytes()));
+        let documents = Documents::new(&bump, JsonLimits::default());
+        let place = Place::Value { value, range: None };
+        for step in shown.at(&place, &documents) {
+            prop_assert!(step.pointer.is_none_or(|pointer| pointer.len() <= 1024));
+        }
+        let finding = engine_finding("unknown_part", place, Evidence::None);
+        let some = || Some(text.clone());
+        let verdict = Verdict {
+            verdict_id: "local/check/0/0/tool_call/0".to_owned(),
+            checkpoint: Checkpoint::ToolCall,
+            decision: Decision::Block,
+            action: Decision::Block,
+            complete: true,
+            subject: SubjectOut { call_id: some(), tool: some(), server: some(), executor: Some("client") },
+            provider: Some("openai.responses"),
+            fleet: text.clone(),
+            agent: text.clone(),
+            conversation: some(),
+            response_id: some(),
+            findings: (0..findings).map(|_| FindingOut::of(&finding, &shown, &documents)).collect(),
+            findings_omitted: 0,
+            not_inspected: (0..parts)
+                .map(|_| NotInspected { at: shown.at(&place, &documents), kind: "image", reason: "none" })
+                .collect(),
+            not_inspected_omitted: 0,
+            content_hmac: None,
+            content_bytes: 1,
+            idempotency_key: None,
+            policy: PolicyOut { bundle: &text, digest: "sha256:0", pins_offset: None },
+            source: SourceOut { topic: "check", partition: 0, offset: 0, event_id: some(), time: some() },
+            engine: "0",
+        };
+        let bytes = verdict.encode(limit);
+        prop_assert!(bytes.len() as u64 <= limit, "{} of {limit}", bytes.len());
+        let read: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+        prop_assert_eq!(&read["action"], "block");
+        let listed = read["findings"].as_array().map_or(0, Vec::len) as u64;
+        prop_assert_eq!(listed + read["findings_omitted"].as_u64().unwrap_or(0), findings as u64);
+        let listed = read["not_inspected"].as_array().map_or(0, Vec::len) as u64;
+        prop_assert_eq!(listed + read["not_inspected_omitted"].as_u64().unwrap_or(0), parts as u64);
+    }
 }

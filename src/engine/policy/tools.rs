@@ -83,16 +83,16 @@ impl<'s> View<'s> {
         let within = |set: u32| all.values().filter(move |tool| tool.toolset == set);
         // What came late never stands in for what the request itself declares.
         for set in sets(exchange).into_iter().flatten() {
-            let found: Vec<&Tool> = within(set).filter(|tool| is_meant(tool, key)).collect();
+            let found = meant(within(set), key);
             if !found.is_empty() {
                 return formed(found, form);
             }
         }
         // A history that is kept elsewhere keeps the definitions that came late in earlier exchanges.
         if exchange.elsewhere
-            && let Some(latest) = all.values().filter(|tool| is_meant(tool, key)).map(|tool| tool.toolset).max()
+            && let Some(latest) = meant(all.values(), key).iter().map(|tool| tool.toolset).max()
         {
-            return formed(within(latest).filter(|tool| is_meant(tool, key)).collect(), form);
+            return formed(meant(within(latest), key), form);
         }
         let mut seen = sets(exchange).into_iter().flatten().flat_map(within);
         if !exchange.request_seen {
@@ -125,14 +125,22 @@ fn formed(mut tools: Vec<&Tool>, form: Form) -> Definitions<'_> {
     if tools.is_empty() { Definitions::WrongForm } else { Definitions::Declared(tools) }
 }
 
-/// Whether a call of that key can mean this definition: whoever runs the call must run the definition too.
-fn is_meant(tool: &Tool, key: Key<'_>) -> bool {
-    let party = match (key.executor, key.server) {
+/// The definitions that a call of that key can mean: whoever runs the call must run the definition too. A
+/// function that an `additional_tools` item declares in no namespace is called in one of its own name, which
+/// stands for it unless such a namespace is declared.
+fn meant<'s>(tools: impl Iterator<Item = &'s Tool>, key: Key<'_>) -> Vec<&'s Tool> {
+    let of_party = |tool: &Tool| match (key.executor, key.server) {
         (Executor::Client, _) => tool.server.is_none(),
         (Executor::Provider, Some(server)) => tool.server.as_deref() == Some(server),
         (Executor::Provider, None) => tool.server.is_none() && tool.family == ToolFamily::Typed,
     };
-    party && tool.namespace.as_deref() == key.namespace && is_called(tool, key.name)
+    let (exact, others): (Vec<&Tool>, Vec<&Tool>) = tools
+        .filter(|tool| of_party(tool) && is_called(tool, key.name))
+        .partition(|tool| tool.namespace.as_deref() == key.namespace);
+    if !exact.is_empty() || key.namespace != Some(key.name) {
+        return exact;
+    }
+    others.into_iter().filter(|tool| tool.namespace.is_none()).collect()
 }
 
 fn is_called(tool: &Tool, name: &[u8]) -> bool {
