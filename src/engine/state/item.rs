@@ -96,7 +96,7 @@ fn agree(a: &[u8], b: &[u8]) -> bool {
 const TOOL_SEARCH: &[u8] = b"tool_search";
 
 /// Calls of one item id that are looked at.
-const ALIKE: usize = 64;
+const ALIKE: usize = 8;
 
 impl Session<'_> {
     /// A call is opened. The same id, or none, at an open slot only describes it further (some proxies repeat

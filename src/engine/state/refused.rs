@@ -23,10 +23,10 @@ impl Session<'_> {
             }
             return None;
         }
-        let open = &self.stored.index.open;
-        let most = self.limits.open_calls_per_response as usize;
-        let here = open.range((exchange, 0)..=(exchange, u32::MAX)).take(most).count();
-        let full = here >= most || open.len() >= self.limits.open_calls_per_conversation as usize;
+        let index = &self.stored.index;
+        let here = index.open_in.get(&exchange).copied().unwrap_or(0);
+        let full = here >= self.limits.open_calls_per_response as usize
+            || index.open.len() >= self.limits.open_calls_per_conversation as usize;
         let late = call.orphan && known.response == ResponseState::Ended;
         let reason = match (late, full) {
             (true, _) => CutReason::Orphan,

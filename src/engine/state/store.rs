@@ -86,6 +86,9 @@ pub(super) struct Index {
     pub bytes: u64,
     /// Open calls: exchange, number.
     pub open: BTreeSet<(u32, u32)>,
+    /// Open calls of each exchange, definitions of each toolset: how many.
+    pub open_in: BTreeMap<u32, usize>,
+    pub tools_in: BTreeMap<u32, usize>,
     pub by_slot: BTreeSet<(u32, Slot, u32)>,
     pub by_id: BTreeSet<(u64, u32)>,
     /// By the item's own id.
@@ -113,6 +116,15 @@ pub(super) fn id_hash(id: &[u8]) -> u64 {
     let mut hasher = std::hash::DefaultHasher::new();
     hasher.write(id);
     hasher.finish()
+}
+
+fn one_less(counts: &mut BTreeMap<u32, usize>, of: u32) {
+    if let Some(count) = counts.get_mut(&of) {
+        *count = count.saturating_sub(1);
+        if *count == 0 {
+            counts.remove(&of);
+        }
+    }
 }
 
 /// Of what a definition is called by.
@@ -173,7 +185,9 @@ impl Index {
         if let Some(old) = old {
             self.bytes -= old.bytes;
             self.by_slot.remove(&(old.exchange, old.slot, n));
-            self.open.remove(&(old.exchange, n));
+            if self.open.remove(&(old.exchange, n)) {
+                one_less(&mut self.open_in, old.exchange);
+            }
             self.judged.remove(&n);
             if let Some(id) = old.id {
                 self.by_id.remove(&(id, n));
@@ -187,6 +201,7 @@ impl Index {
             self.by_slot.insert((new.exchange, new.slot, n));
             if new.open {
                 self.open.insert((new.exchange, n));
+                *self.open_in.entry(new.exchange).or_default() += 1;
             }
             if new.judged {
                 self.judged.insert(n);
@@ -198,6 +213,10 @@ impl Index {
                 self.by_item.insert((item, n));
             }
         }
+    }
+    fn tool(&mut self, placed: (u32, u64, u32)) {
+        self.tools.insert(placed);
+        *self.tools_in.entry(placed.0).or_default() += 1;
     }
     pub fn resize(&mut self, old: u64, new: u64) {
         self.bytes = self.bytes - old + new;
@@ -269,8 +288,11 @@ impl Stored {
         let old = set(&mut self.conversation.tools, &mut self.index, n, new);
         if let Some(old) = &old {
             self.index.tools.remove(&place(old));
+            one_less(&mut self.index.tools_in, old.toolset);
         }
-        self.index.tools.extend(placed);
+        if let Some(placed) = placed {
+            self.index.tool(placed);
+        }
         old
     }
     pub fn set_result(&mut self, n: u32, new: Option<ResultFact>) -> Option<ResultFact> {
@@ -323,7 +345,7 @@ impl Stored {
             index.call(*n, None, Some(Mark::of(call)));
         }
         for (n, tool) in &conversation.tools {
-            index.tools.insert((tool.toolset, tool_hash(tool), *n));
+            index.tool((tool.toolset, tool_hash(tool), *n));
         }
         for (n, fact) in &conversation.results {
             index.results.insert((fact.call_id, fact.content, *n));

@@ -59,8 +59,8 @@ impl Session<'_> {
         if prior == Some(&tool) {
             return;
         }
-        let held = self.stored.index.tools.range((set, 0, 0)..=(set, u64::MAX, u32::MAX));
-        let full = known.is_none() && held.take(TOOLS).count() >= TOOLS;
+        let held = self.stored.index.tools_in.get(&set).copied().unwrap_or(0);
+        let full = known.is_none() && held >= TOOLS;
         let room = self.limits.conversation_bytes.saturating_sub(self.stored.index.bytes);
         if full || tool_bytes(&tool) > room {
             self.omit(set);

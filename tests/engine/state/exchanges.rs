@@ -332,3 +332,39 @@ fn numbers_of_a_source() {
         assert_eq!(s.sequence(b"s0", 3, b"x"), Next);
     });
 }
+
+/// Absorbs lines as one response's records would, without a host id. Gives the exchange and what ended.
+fn stream(s: &mut Session<'_>, payload: &str, lines: &[&str]) -> (u32, Vec<String>) {
+    let bump = bumpalo::Bump::new();
+    let (mut n, mut out) = (0, Vec::new());
+    for (at, text) in lines.iter().enumerate() {
+        let part = if at == 0 { ResponseStart } else { ResponseRest };
+        n = s.exchange(want("", if at == 0 { payload } else { "" }, part)).0;
+        let mut ready = Vec::new();
+        s.absorb(n, &event(document(&bump, text)), AT, &LIMITS, &mut ready);
+        for Ready::Call(call) in ready {
+            out.push(line(&s.conversation().calls[&call]));
+        }
+    }
+    (n, out)
+}
+
+#[test]
+fn a_retried_response_supersedes_and_is_held_to_the_same_tools() {
+    let call = r#"["item",0,{"id":"a","name":"f","text":"1"}]"#;
+    let other = r#"["item",0,{"id":"b","name":"f","text":"2"}]"#;
+    let end = [r#"["stop","final","final"]"#, r#"["end"]"#];
+    with(&mut PartitionState::new(), |s| {
+        let a = with_tools(s, "", "f");
+        assert_eq!(stream(s, "m1", &[r#"["begin","m1"]"#, call]), (a, vec![]));
+        let second = [r#"["begin","m2"]"#, other, r#"["error","failed"]"#];
+        let cut = vec!["a f superseded 1".to_owned(), "b f failed 2".to_owned()];
+        assert_eq!(stream(s, "m2", &second), (a, cut));
+        let third = [r#"["begin","m3"]"#, call, end[0], end[1]];
+        assert_eq!(stream(s, "m3", &third), (a, vec!["a f final 1".to_owned()]));
+        assert_eq!(facts(s, a), (true, false, vec!["f".to_owned()]));
+        // It ended well: what comes now is another response, held to the same tools.
+        let (b, _) = stream(s, "m4", &[r#"["begin","m4"]"#]);
+        assert!(b > a && facts(s, b) == facts(s, a));
+    });
+}
