@@ -6,6 +6,8 @@ mod assembly;
 mod entries;
 #[path = "state/exchanges.rs"]
 mod exchanges;
+#[path = "state/identity.rs"]
+mod identity;
 #[path = "state/properties.rs"]
 mod properties;
 #[path = "state/script.rs"]

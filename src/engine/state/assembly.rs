@@ -1,14 +1,15 @@
 //! Reassembly: events of a response become calls.
 //!
 //! A slot maps to the latest call opened there in the response's present run. A call that lost its slot to
-//! another (all parallel calls under index 0) stays open and is settled like the rest at the end. Nothing
+//! another (all parallel calls under index 0) stays open and is settled like the rest at the end; where items
+//! have end markers, two calls at one slot contradict each other. Nothing
 //! becomes final before the response's own terminal marker; what each ending means is the provider's to say
 //! ([`Fate`]), what the calls then are is decided here.
 //!
 //! Text is WTF-8. Two halves of a surrogate pair that stand in two fragments are joined, so it does not matter
 //! where the provider cut.
 
-use super::conversation::{Call, CallStatus, Exchange, Opened, ResponseState, TextSource};
+use super::conversation::{Call, CallStatus, Exchange, Opened, ResponseState, Slots, TextSource, stricter};
 use super::journal::{Progress, Undo};
 use super::session::Session;
 use super::store::clip;
@@ -22,7 +23,7 @@ use crate::engine::json::{Kind, Value};
 const CHOICES: usize = 128;
 
 /// Chat streams have no end marker per call: there, the response's ending is all there is.
-fn marks_ends(provider: Provider) -> bool {
+pub(super) fn marks_ends(provider: Provider) -> bool {
     !matches!(provider, Provider::OpenAiChat | Provider::XaiChat)
 }
 
@@ -67,7 +68,13 @@ impl Session<'_> {
             Event::ServerResult { result, closes: true } => self.server_result(result, at, ready),
             Event::Stop(stop) => self.stop(exchange, *stop),
             Event::End => self.end(exchange, ready),
-            Event::Error { reason } => self.fail(exchange, *reason, ready),
+            Event::Error { reason } => {
+                let ended = self.response(exchange) == Some(ResponseState::Ended);
+                self.fail(exchange, *reason, ready);
+                if !ended {
+                    self.edit_exchange(exchange, |e| e.failed = true);
+                }
+            }
             Event::Closed => {
                 if self.response(exchange) != Some(ResponseState::Ended) {
                     self.fail(exchange, CutReason::TransportClosed, ready);
@@ -175,6 +182,7 @@ impl Session<'_> {
         let next = self.conversation().head.next;
         self.edit_exchange(exchange, |e| {
             e.response = ResponseState::Open;
+            e.failed = false;
             if id.is_some() {
                 e.payload_id = id;
             }
@@ -182,14 +190,16 @@ impl Session<'_> {
                 e.run = next;
                 e.stop = None;
                 e.choices.clear();
+                e.refused = 0;
+                e.settled = Slots::default();
             }
         });
     }
     fn stop(&mut self, exchange: u32, stop: Stop) {
         self.edit_exchange(exchange, |e| match stop.choice {
-            None => e.stop = Some(stop),
+            None => e.stop = Some(e.stop.map_or(stop, |known| stricter(known, stop))),
             Some(choice) => match e.choices.binary_search_by_key(&Some(choice), |s| s.choice) {
-                Ok(at) => e.choices[at] = stop,
+                Ok(at) => e.choices[at] = stricter(e.choices[at], stop),
                 Err(at) if e.choices.len() < CHOICES => e.choices.insert(at, stop),
                 // Too many to keep apart: without a word on how they end, they are cut.
                 Err(_) => {}

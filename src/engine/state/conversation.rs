@@ -5,7 +5,7 @@
 use crate::engine::Millis;
 use crate::engine::decision::Decision;
 use crate::engine::event::Provider;
-use crate::engine::event::{CutReason, Executor, Form, ItemStatus, Slot, Stop, ToolFamily};
+use crate::engine::event::{CutReason, Executor, Fate, Form, ItemStatus, Slot, Stop, ToolFamily};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -41,6 +41,16 @@ pub struct Head {
     pub starts_seen: bool,
     /// The `not_observed` codes already said, one bit a policy number.
     pub said: u32,
+    /// The sources of numbered records, the least recently used first.
+    pub sources: Vec<Source>,
+}
+
+/// The last record of a source that numbers its records. Digests, not text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    pub source: [u8; 16],
+    pub number: u64,
+    pub id: [u8; 16],
 }
 
 /// One request and its response, by the host's exchange id or the payload's.
@@ -54,17 +64,71 @@ pub struct Exchange {
     pub request_seen: bool,
     /// Part of the history is kept elsewhere (`previous_response_id`).
     pub elsewhere: bool,
+    /// `request_seen`, `elsewhere` and the tools are those of an earlier exchange of the conversation: no
+    /// request of its own was seen.
+    pub inherited: bool,
     /// The tool definitions in force, by toolset number.
     pub toolset: Option<u32>,
+    /// Definitions that arrived inside its response, by the number of a toolset of their own. None of them has
+    /// the name of one in `toolset`.
+    pub late: Option<u32>,
     pub response: ResponseState,
-    /// The last stated ending, not yet confirmed by the terminal marker.
+    /// The response ended by an error that the provider reported.
+    pub failed: bool,
+    /// The last stated ending, the strictest if there were several, not yet confirmed by the terminal marker.
     pub stop: Option<Stop>,
     /// Chat: the last stated ending of each choice that named itself, in order of choice.
     pub choices: Vec<Stop>,
     /// Calls of the response's present run are numbered from here; a restarted response raises it, so its
     /// slots are free again.
     pub run: u32,
+    /// Calls of the present run that were refused: over a limit, or behind the end. Only the first of them have
+    /// entries.
+    pub refused: u32,
+    /// Places of the present run whose calls ended and have no entry any more.
+    pub settled: Slots,
     pub opened: Opened,
+}
+
+/// Places, as ranges in order.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Slots(Vec<(Slot, Slot)>);
+
+/// Ranges kept apart; with more, everything between the first and the last place counts as in.
+const RANGES: usize = 64;
+
+impl Slots {
+    pub fn contains(&self, slot: Slot) -> bool {
+        let at = self.0.partition_point(|(from, _)| *from <= slot);
+        at.checked_sub(1).and_then(|at| self.0.get(at)).is_some_and(|(_, to)| slot <= *to)
+    }
+    pub fn ranges(&self) -> usize {
+        self.0.len()
+    }
+    pub(super) fn add(&mut self, slot: Slot) {
+        if self.contains(slot) {
+            return;
+        }
+        let next = |s: Slot| Slot(s.0.saturating_add(1), s.1);
+        let at = self.0.partition_point(|(from, _)| *from <= slot);
+        let after = self.0.get(at).copied().filter(|(from, _)| *from == next(slot));
+        let before = at.checked_sub(1).and_then(|at| self.0.get_mut(at)).filter(|(_, to)| next(*to) == slot);
+        let to = after.map_or(slot, |(_, to)| to);
+        match (before, after) {
+            (Some(before), None) => before.1 = to,
+            (Some(before), Some(_)) => {
+                before.1 = to;
+                self.0.remove(at);
+            }
+            (None, Some(_)) => self.0[at].0 = slot,
+            (None, None) => self.0.insert(at, (slot, slot)),
+        }
+        if self.0.len() > RANGES
+            && let (Some(first), Some(last)) = (self.0.first(), self.0.last())
+        {
+            self.0 = vec![(first.0, last.1)];
+        }
+    }
 }
 
 impl Exchange {
@@ -76,19 +140,42 @@ impl Exchange {
             provider,
             request_seen: false,
             elsewhere: false,
+            inherited: false,
             toolset: None,
+            late: None,
             response: ResponseState::Awaited,
+            failed: false,
             stop: None,
             choices: Vec::new(),
             run: 0,
+            refused: 0,
+            settled: Slots::default(),
             opened,
         }
     }
-    /// The stated ending that speaks of this slot.
+    /// The stated ending that speaks of this slot: the stricter of its choice's and the whole response's.
     pub fn stop_of(&self, slot: Slot) -> Option<Stop> {
-        let own = self.choices.iter().find(|s| s.choice == Some(slot.1));
-        own.or(self.stop.as_ref()).copied()
+        let own = self.choices.iter().find(|s| s.choice == Some(slot.1)).copied();
+        match (own, self.stop) {
+            (Some(own), Some(whole)) => Some(stricter(own, whole)),
+            (own, whole) => own.or(whole),
+        }
     }
+    /// Its own request was seen and has no response yet.
+    pub fn is_unanswered(&self) -> bool {
+        self.request_seen && !self.inherited && self.response == ResponseState::Awaited
+    }
+}
+
+/// Of two stated endings, for each executor the one that lets less happen; of two alike, the first.
+pub(super) fn stricter(first: Stop, second: Stop) -> Stop {
+    let rank = |fate: Fate| match fate {
+        Fate::Final => 0,
+        Fate::Carry => 1,
+        Fate::Cut(_) => 2,
+    };
+    let of = |a: Fate, b: Fate| if rank(b) > rank(a) { b } else { a };
+    Stop { client: of(first.client, second.client), provider: of(first.provider, second.provider), ..first }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -140,8 +227,9 @@ pub struct Call {
     pub form: Form,
     pub status: CallStatus,
     pub source: TextSource,
-    /// Two spellings of the text differ: deltas and the restated value, two restated values, or a delta that
-    /// came behind either.
+    /// Two events contradict each other. Its text: deltas and the restated value, two restated values, or a
+    /// delta that came behind either. What it is: id, name, namespace, server, executor, form. Its place:
+    /// another call stands there.
     pub conflict: bool,
     /// It outgrew `limits.call_bytes`; text beyond is not kept.
     pub overflow: bool,

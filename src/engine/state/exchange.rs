@@ -11,6 +11,7 @@ use super::journal::Undo;
 use super::session::Session;
 use super::store::clip;
 use crate::engine::event::Provider;
+use std::collections::BTreeMap;
 
 /// How to find an exchange.
 #[derive(Debug, Clone, Copy)]
@@ -43,7 +44,8 @@ fn names_only_its_borders(provider: Provider) -> bool {
 impl Session<'_> {
     /// The exchange that this record's events belong to, found or made:
     /// by `host_id` if given; else by the payload's own id; else, for a request, a new one; for a response's
-    /// beginning, the latest unanswered request of that provider (`ambiguous` is true if several were); for
+    /// beginning, the latest unanswered request of that provider (`ambiguous` is true if several were), else the
+    /// provider's latest response if it did not end well: the gateway tried again; for
     /// later chunks, the latest open response of that provider.
     ///
     /// A later chunk with a payload id that no exchange has is a new partial exchange, except of OpenAI and xAI
@@ -65,11 +67,10 @@ impl Session<'_> {
                 _ if by_id.is_some() => by_id,
                 ExchangePart::Request => None,
                 ExchangePart::ResponseStart => {
-                    let awaited = |e: &Exchange| e.request_seen && e.response == ResponseState::Awaited;
-                    let mut unanswered = unnamed.filter(|(_, e)| awaited(e)).map(|(n, _)| *n);
+                    let mut unanswered = unnamed.filter(|(_, e)| e.is_unanswered()).map(|(n, _)| *n);
                     let latest = unanswered.next();
                     ambiguous = unanswered.next().is_some();
-                    latest
+                    latest.or_else(|| self.retried(want.provider))
                 }
                 ExchangePart::ResponseRest if payload_id.is_none() || names_only_its_borders(want.provider) => {
                     unnamed.find(|(_, e)| e.response == ResponseState::Open).map(|(n, _)| *n)
@@ -78,6 +79,7 @@ impl Session<'_> {
             }
         };
         if let Some(n) = found {
+            self.inherit(n, want);
             return (n, ambiguous);
         }
         let opened = Opened { offset: want.at.offset, time: want.at.time };
@@ -86,16 +88,51 @@ impl Session<'_> {
         if want.part != ExchangePart::Request {
             exchange.payload_id = payload_id.map(|id| id.into_owned());
         }
-        (self.add_exchange(exchange), false)
+        let n = self.add_exchange(exchange);
+        self.inherit(n, want);
+        (n, false)
+    }
+
+    /// The exchange whose response begins again, without another request: that of the provider's latest
+    /// response, if it is still open or ended by an error.
+    fn retried(&self, provider: Provider) -> Option<u32> {
+        let mut exchanges = self.conversation().exchanges.iter().rev();
+        let began =
+            |e: &Exchange| e.provider == provider && e.host_id.is_none() && e.response != ResponseState::Awaited;
+        let (n, latest) = exchanges.find(|(_, e)| began(e))?;
+        (latest.response == ResponseState::Open || latest.failed).then_some(*n)
+    }
+
+    /// A response whose own request was not seen is held to the latest one of its conversation: its provider's,
+    /// or else anyone's. Otherwise an id that matches nothing would switch the checks of its tools off.
+    fn inherit(&mut self, n: u32, want: Want<'_>) {
+        let Some(known) = self.conversation().exchanges.get(&n) else { return };
+        if want.part == ExchangePart::Request {
+            if known.inherited {
+                self.edit_exchange(n, |e| (e.inherited, e.request_seen) = (false, false));
+            }
+            return;
+        }
+        if known.request_seen {
+            return;
+        }
+        let provider = known.provider;
+        let seen = || self.conversation().exchanges.iter().rev().filter(|(m, e)| **m != n && e.request_seen);
+        let Some((_, from)) = seen().find(|(_, e)| e.provider == provider).or_else(|| seen().next()) else { return };
+        let (elsewhere, toolset, late) = (from.elsewhere, from.toolset, from.late);
+        self.edit_exchange(n, |e| (e.inherited, e.request_seen, e.elsewhere) = (true, true, elsewhere));
+        self.refer(n, toolset, late);
     }
 
     fn add_exchange(&mut self, mut exchange: Exchange) -> u32 {
         while self.conversation().exchanges.len() >= EXCHANGES {
             let Some(n) = self.dispensable() else { break };
             let prior = self.stored.set_exchange(n, None);
-            let toolset = prior.as_ref().and_then(|e| e.toolset);
+            let sets = prior.as_ref().map(|e| [e.toolset, e.late]);
             self.log.push(self.key, Undo::Exchange(n, prior.map(Box::new)));
-            self.release(toolset);
+            for set in sets.into_iter().flatten() {
+                self.release(set);
+            }
         }
         let n = self.number();
         exchange.run = n;
@@ -104,13 +141,20 @@ impl Session<'_> {
         n
     }
 
-    /// The exchange to forget: the oldest ended one, else the oldest without open calls, else the oldest.
+    /// The exchange to forget: the oldest ended one without open calls, else the oldest without open calls, else
+    /// the oldest. One whose facts others would inherit goes behind all of those, and one whose request is
+    /// unanswered goes last.
     fn dispensable(&self) -> Option<u32> {
         let exchanges = &self.conversation().exchanges;
+        let mut latest = BTreeMap::new();
+        for (n, e) in exchanges.iter().filter(|(_, e)| e.request_seen) {
+            latest.insert(e.provider, *n);
+        }
         let open = |n: u32| self.stored.index.open.range((n, 0)..=(n, u32::MAX)).next().is_some();
-        let ended = |(n, e): &(&u32, &Exchange)| e.response == ResponseState::Ended && !open(**n);
-        let oldest = exchanges.iter().find(ended);
-        let oldest = oldest.or_else(|| exchanges.iter().find(|(n, _)| !open(**n)));
-        oldest.or_else(|| exchanges.iter().next()).map(|(n, _)| *n)
+        let order = |(n, e): &(&u32, &Exchange)| {
+            let source = latest.get(&e.provider) == Some(*n);
+            (e.is_unanswered(), source, open(**n), e.response != ResponseState::Ended, **n)
+        };
+        exchanges.iter().min_by_key(order).map(|(n, _)| *n)
     }
 }

@@ -4,12 +4,13 @@
 //! proxies, and one backend changes a call id between an item's begin and its end. The final list of a
 //! response object is different: it may renumber items, so there ids come first.
 
-use super::assembly::{attribute, opened};
-use super::conversation::{Call, CallStatus, ResponseState, TextSource};
+use super::assembly::{attribute, marks_ends, opened};
+use super::conversation::{Call, CallStatus, TextSource};
 use super::session::Session;
+use super::store::id_hash;
 use super::{At, Ready};
 use crate::engine::Millis;
-use crate::engine::event::{Args, CallFacts, CutReason, ItemStatus, Name};
+use crate::engine::event::{Args, CallFacts, Form, ItemStatus, Name};
 use crate::engine::json::Value;
 use std::borrow::Cow;
 
@@ -47,6 +48,21 @@ impl Attributes {
             || adds(&self.namespace, &optional(&call.namespace))
             || adds(&self.server, &optional(&call.server))
     }
+    /// Whether they are another call's: the correlating ids differ. One type of call has another id at its end
+    /// than at its beginning.
+    fn another(&self, call: &Call) -> bool {
+        let search = self.name == TOOL_SEARCH && call.name == TOOL_SEARCH && call.form == Form::JsonValue;
+        !agree(&self.id, &call.id) && !search
+    }
+    /// Whether they say of the same call that it is something else. Item ids rotate, so they do not count.
+    fn contradict(&self, call: &Call, facts: &CallFacts<'_>) -> bool {
+        let optional = |old: &Option<Vec<u8>>, new: &[u8]| old.as_ref().is_none_or(|old| agree(old, new));
+        let named = agree(&call.name, &self.name)
+            && optional(&call.namespace, &self.namespace)
+            && optional(&call.server, &self.server);
+        let kind = call.orphan || call.executor == facts.executor && call.form == facts.form;
+        !named || !kind
+    }
     fn describe(self, call: &mut Call, overwrite: bool) {
         let set = |old: &mut Vec<u8>, new: Vec<u8>| {
             if !new.is_empty() && (overwrite || old.is_empty()) {
@@ -64,34 +80,70 @@ impl Attributes {
     }
 }
 
+/// A call as its first event shows it.
+fn fresh(exchange: u32, facts: &CallFacts<'_>, attributes: Attributes, at: At, conflict: bool) -> Call {
+    let mut call = Call::new(exchange, facts.slot, opened(at));
+    attributes.describe(&mut call, true);
+    Call { executor: facts.executor, form: facts.form, conflict, ..call }
+}
+
 /// Two ids that do not contradict each other.
 fn agree(a: &[u8], b: &[u8]) -> bool {
     a.is_empty() || b.is_empty() || a == b
 }
 
+/// The call whose id differs between its events (`provider-formats` §2.3).
+const TOOL_SEARCH: &[u8] = b"tool_search";
+
+/// Calls of one item id that are looked at.
+const ALIKE: usize = 8;
+
 impl Session<'_> {
     /// A call is opened. The same id, or none, at an open slot only describes it further (some proxies repeat
-    /// the id on every chunk); another id is another call, which takes the slot.
+    /// the id on every chunk); another id is another call, which takes the slot. So is one that reopens what was
+    /// closed as something else.
     pub(super) fn open_call(&mut self, exchange: u32, facts: &CallFacts<'_>, at: At, ready: &mut Vec<Ready>) {
         let attributes = Attributes::of(facts);
+        let mut conflict = false;
         if let Some(n) = self.latest(exchange, facts.slot)
             && let Some(call) = self.call(n)
         {
-            let same = agree(&attributes.id, &call.id);
-            if call.is_open() && same {
-                let initial = matches!(call.source, TextSource::None | TextSource::Initial);
-                self.describe(n, attributes, facts, false);
-                self.edit_progress(n, |call| call.touched = call.touched.max(at.time));
-                if initial {
-                    self.initial(n, facts.args, ready);
+            let another = attributes.another(call);
+            let differs = another || attributes.contradict(call, facts);
+            let other = differs || other_text(call, facts.args);
+            match call.status {
+                CallStatus::Open if !another => {
+                    let initial = matches!(call.source, TextSource::None | TextSource::Initial);
+                    self.describe(n, attributes, facts, false);
+                    self.edit_progress(n, |call| {
+                        call.touched = call.touched.max(at.time);
+                        call.conflict |= other;
+                    });
+                    if initial {
+                        self.initial(n, facts.args, ready);
+                    }
+                    return;
                 }
-                return;
-            }
-            if same || !call.is_open() && self.response(exchange) == Some(ResponseState::Ended) {
-                return;
+                CallStatus::Closed(_) if !other => return,
+                CallStatus::Final | CallStatus::Cut(_) if !differs => return,
+                _ => conflict = self.displace(n, another),
             }
         }
-        self.create(exchange, facts, attributes, at, ready);
+        let call = fresh(exchange, facts, attributes, at, conflict);
+        if let Some(n) = self.admit(exchange, Call { fragments: 1, ..call }, ready) {
+            self.initial(n, facts.args, ready);
+        }
+    }
+
+    /// A call loses its slot to one that contradicts it. Gives whether both are in conflict: not where streams
+    /// without end markers put several calls under one index.
+    fn displace(&mut self, n: u32, another: bool) -> bool {
+        let exchange = self.call(n).and_then(|c| self.conversation().exchanges.get(&c.exchange));
+        let conflict = !another || exchange.is_none_or(|e| marks_ends(e.provider));
+        if conflict && self.is_open(n) {
+            self.edit_progress(n, |call| call.conflict = true);
+        }
+        conflict
     }
 
     /// The authoritative item. `how`: its status, and whether it stands in the response object's final list.
@@ -106,17 +158,23 @@ impl Session<'_> {
         let (status, listed) = how;
         let attributes = Attributes::of(facts);
         let found = if listed { self.listed(exchange, facts, &attributes) } else { self.latest(exchange, facts.slot) };
-        let n = match found {
-            Some(n) if !self.is_open(n) => return,
-            Some(n) => {
+        let known = found.and_then(|n| {
+            let call = self.call(n)?;
+            let another = attributes.another(call);
+            Some((n, call.is_open(), another, another || attributes.contradict(call, facts)))
+        });
+        let n = match known {
+            Some((_, false, _, false)) => return,
+            Some((n, true, false, differs)) => {
                 self.describe(n, attributes, facts, !listed);
+                if differs {
+                    self.edit_progress(n, |call| call.conflict = true);
+                }
                 n
             }
-            None => {
-                let mut call = Call::new(exchange, facts.slot, opened(at));
-                attributes.describe(&mut call, true);
-                call.executor = facts.executor;
-                call.form = facts.form;
+            other => {
+                let conflict = other.is_some_and(|(n, _, another, _)| self.displace(n, another));
+                let call = fresh(exchange, facts, attributes, at, conflict);
                 let Some(n) = self.admit(exchange, call, ready) else { return };
                 n
             }
@@ -127,12 +185,15 @@ impl Session<'_> {
             call.touched = call.touched.max(at.time);
         });
         if whole {
-            // Pieces whose beginning was not seen say nothing against the whole.
-            if self.call(n).is_some_and(|c| c.orphan) {
+            let orphan = self.call(n).is_some_and(|c| c.orphan);
+            // The pieces of such a value are previews.
+            if orphan && facts.form == Form::JsonValue {
                 self.replace(n, &[], TextSource::None, false);
-                self.edit_progress(n, |call| (call.orphan, call.conflict) = (false, false));
             }
             self.restate(n, facts.args, ready);
+            if orphan {
+                self.edit_progress(n, |call| call.orphan = false);
+            }
         }
         self.close(n, status, at.time);
     }
@@ -155,12 +216,10 @@ impl Session<'_> {
             return Some(n);
         }
         if !attributes.item_id.is_empty() {
-            let range = (exchange, crate::engine::event::Slot(0, 0), 0)
-                ..=(exchange, crate::engine::event::Slot(u32::MAX, u32::MAX), u32::MAX);
-            let by_item = self.stored.index.by_slot.range(range).rev().map(|(_, _, n)| *n).find(|n| {
-                let same = |c: &Call| c.item_id == attributes.item_id && agree(&c.id, id);
-                *n >= run && self.call(*n).is_some_and(same)
-            });
+            let hash = id_hash(&attributes.item_id);
+            let same = |c: &Call| here(c) && c.item_id == attributes.item_id && agree(&c.id, id);
+            let alike = self.stored.index.by_item.range((hash, run)..=(hash, u32::MAX)).rev().take(ALIKE);
+            let by_item = alike.map(|(_, n)| *n).find(|n| self.call(*n).is_some_and(same));
             if by_item.is_some() {
                 return by_item;
             }
@@ -169,34 +228,6 @@ impl Session<'_> {
         let kind = call.orphan
             || call.executor == facts.executor && call.form == facts.form && agree(&call.name, &attributes.name);
         (kind && agree(&call.id, id)).then_some(n)
-    }
-
-    fn create(&mut self, exchange: u32, facts: &CallFacts<'_>, attributes: Attributes, at: At, ready: &mut Vec<Ready>) {
-        let mut call = Call::new(exchange, facts.slot, opened(at));
-        attributes.describe(&mut call, true);
-        call.executor = facts.executor;
-        call.form = facts.form;
-        call.fragments = 1;
-        if let Some(n) = self.admit(exchange, call, ready) {
-            self.initial(n, facts.args, ready);
-        }
-    }
-
-    /// Adds a call; `None` if it ended at once: over a limit, or fragments that nothing can end any more.
-    pub(super) fn admit(&mut self, exchange: u32, call: Call, ready: &mut Vec<Ready>) -> Option<u32> {
-        let open = &self.stored.index.open;
-        let here = open.range((exchange, 0)..=(exchange, u32::MAX)).count();
-        let full = here >= self.limits.open_calls_per_response as usize
-            || open.len() >= self.limits.open_calls_per_conversation as usize;
-        let late = call.orphan && self.response(exchange) == Some(ResponseState::Ended);
-        let n = self.add_call(call);
-        let reason = match (late, full) {
-            (true, _) => CutReason::Orphan,
-            (_, true) => CutReason::Limit,
-            _ => return Some(n),
-        };
-        self.finish(n, CallStatus::Cut(reason), ready);
-        None
     }
 
     fn describe(&mut self, n: u32, attributes: Attributes, facts: &CallFacts<'_>, overwrite: bool) {
@@ -236,11 +267,16 @@ impl Session<'_> {
     pub(super) fn restate(&mut self, n: u32, args: Args<'_>, ready: &mut Vec<Ready>) {
         let Some(call) = self.call(n) else { return };
         let Some((text, raw)) = bytes(args) else { return };
-        let equal = same_text((&call.text, call.raw), (&text, raw));
+        // Pieces whose beginning was not seen say nothing against a whole that ends in them.
+        let rest = call.orphan && call.source == TextSource::Deltas && text.ends_with(&call.text);
+        let equal = rest || same_text((&call.text, call.raw), (&text, raw));
         let conflict = match call.source {
             TextSource::Deltas | TextSource::Restated => !equal,
             // What stood there at the start is a placeholder, but nothing is less than something.
-            TextSource::Initial => text.is_empty() && !call.raw,
+            TextSource::Initial => {
+                let stood = call.form != Form::JsonValue && !placeholder(&call.text);
+                text.is_empty() && !call.raw || stood && !equal
+            }
             TextSource::None => false,
         };
         if !self.fits(n, text.len()) {
@@ -280,6 +316,19 @@ fn bytes<'r>(args: Args<'r>) -> Option<(Cow<'r, [u8]>, bool)> {
         Args::Text(value) => value.text().map(|text| (text, false)),
         Args::Raw(value) => Some((Cow::Borrowed(value.raw()), true)),
     }
+}
+
+/// An argument text that may stand for one that is still to come.
+fn placeholder(text: &[u8]) -> bool {
+    let text = text.trim_ascii();
+    text.is_empty() || text == b"{}"
+}
+
+/// Whether the value with which a call is opened again is not the one that it has.
+fn other_text(call: &Call, args: Args<'_>) -> bool {
+    let Some((text, raw)) = bytes(args).filter(|(text, _)| !placeholder(text)) else { return false };
+    let unsaid = call.status == CallStatus::Open && placeholder(&call.text);
+    !unsaid && !same_text((&call.text, call.raw), (&text, raw))
 }
 
 /// Raw JSON values are the same if they differ in white space between tokens only.

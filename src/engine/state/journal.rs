@@ -125,6 +125,13 @@ impl Log {
         let progress = Progress::of(call);
         self.push(key, Undo::Text { n, progress, len: call.text.len(), tail: None });
     }
+    /// Keeps an exchange, unless the last change was of the same one.
+    pub fn push_exchange(&mut self, key: ConvKey, n: u32, exchange: &Exchange) {
+        let last = self.ops.last().filter(|_| self.ops.len() > self.mark);
+        if !matches!(last, Some((k, Undo::Exchange(m, _))) if *k == key && *m == n) {
+            self.push(key, Undo::Exchange(n, Some(Box::new(exchange.clone()))));
+        }
+    }
     /// Undoes everything behind `to`, latest first.
     pub fn undo(&mut self, to: usize, conversations: &mut ByKey<Stored>, totals: &mut Totals) {
         while self.ops.len() > to {

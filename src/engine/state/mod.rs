@@ -20,15 +20,19 @@ mod exchange;
 mod item;
 mod journal;
 mod order;
+mod refused;
+mod sequence;
 mod session;
 mod store;
 mod tools;
 
 pub use codec::{StateError, StateKey};
 pub use conversation::{
-    Call, CallStatus, Conversation, Exchange, Head, Opened, ResponseState, ResultFact, TextSource, Tool, Toolset,
+    Call, CallStatus, Conversation, Exchange, Head, Opened, ResponseState, ResultFact, Slots, Source, TextSource, Tool,
+    Toolset,
 };
 pub use exchange::{ExchangePart, Want};
+pub use sequence::Sequence;
 pub use session::Session;
 pub use store::clip;
 

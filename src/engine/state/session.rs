@@ -127,7 +127,7 @@ impl<'s> Session<'s> {
         self.log.push(self.key, Undo::Call(n, prior));
         while self.stored.index.judged.len() as u64 > u64::from(self.limits.history) {
             let Some(&oldest) = self.stored.index.judged.first() else { break };
-            let prior = self.stored.set_call(oldest, None).map(Box::new);
+            let prior = self.forget(oldest).map(Box::new);
             self.log.push(self.key, Undo::Call(oldest, prior));
         }
     }
@@ -186,6 +186,16 @@ impl<'s> Session<'s> {
         if let Some(call) = self.stored.conversation.calls.get(&n) {
             self.log.push(self.key, Undo::Facts(n, Box::new(call.without_text())));
             self.stored.edit_call(n, edit);
+        }
+    }
+    /// Changes an exchange many times in a row for the price of one undo.
+    pub(super) fn tally(&mut self, n: u32, edit: impl FnOnce(&mut Exchange)) {
+        self.end_loan();
+        if let Some(exchange) = self.stored.conversation.exchanges.get_mut(&n) {
+            self.log.push_exchange(self.key, n, exchange);
+            let old = exchange_bytes(exchange);
+            edit(exchange);
+            self.stored.index.resize(old, exchange_bytes(exchange));
         }
     }
     pub(super) fn edit_exchange(&mut self, n: u32, edit: impl FnOnce(&mut Exchange)) {

@@ -86,8 +86,15 @@ pub(super) struct Index {
     pub bytes: u64,
     /// Open calls: exchange, number.
     pub open: BTreeSet<(u32, u32)>,
+    /// Open calls of each exchange, definitions of each toolset: how many.
+    pub open_in: BTreeMap<u32, usize>,
+    pub tools_in: BTreeMap<u32, usize>,
     pub by_slot: BTreeSet<(u32, Slot, u32)>,
     pub by_id: BTreeSet<(u64, u32)>,
+    /// By the item's own id.
+    pub by_item: BTreeSet<(u64, u32)>,
+    /// Definitions: toolset, hash of the name, number.
+    pub tools: BTreeSet<(u32, u64, u32)>,
     /// Calls that were judged.
     pub judged: BTreeSet<u32>,
     pub results: BTreeSet<([u8; 16], [u8; 16], u32)>,
@@ -99,6 +106,7 @@ pub(super) struct Mark {
     exchange: u32,
     slot: Slot,
     id: Option<u64>,
+    item: Option<u64>,
     open: bool,
     judged: bool,
     bytes: u64,
@@ -110,16 +118,34 @@ pub(super) fn id_hash(id: &[u8]) -> u64 {
     hasher.finish()
 }
 
+fn one_less(counts: &mut BTreeMap<u32, usize>, of: u32) {
+    if let Some(count) = counts.get_mut(&of) {
+        *count = count.saturating_sub(1);
+        if *count == 0 {
+            counts.remove(&of);
+        }
+    }
+}
+
+/// Of what a definition is called by.
+pub(super) fn tool_hash(tool: &Tool) -> u64 {
+    let mut hasher = std::hash::DefaultHasher::new();
+    std::hash::Hash::hash(&(&tool.server, &tool.namespace, &tool.name), &mut hasher);
+    hasher.finish()
+}
+
 fn some_len(text: &Option<Vec<u8>>) -> u64 {
     text.as_ref().map_or(0, |t| t.len() as u64)
 }
 
 pub(super) fn head_bytes(head: &Head) -> u64 {
-    512 + (head.name.len() + head.fleet.len() + head.agent.len()) as u64 + some_len(&head.record_key)
+    let names = head.name.len() + head.fleet.len() + head.agent.len();
+    512 + names as u64 + some_len(&head.record_key) + 48 * head.sources.len() as u64
 }
 
 pub(super) fn exchange_bytes(exchange: &Exchange) -> u64 {
-    192 + some_len(&exchange.host_id) + some_len(&exchange.payload_id) + 16 * exchange.choices.len() as u64
+    let parts = exchange.choices.len() + exchange.settled.ranges();
+    224 + some_len(&exchange.host_id) + some_len(&exchange.payload_id) + 16 * parts as u64
 }
 
 pub(super) fn call_bytes(call: &Call) -> u64 {
@@ -137,10 +163,12 @@ pub(super) fn tool_bytes(tool: &Tool) -> u64 {
 impl Mark {
     pub fn of(call: &Call) -> Self {
         let id = call.effective_id();
+        let item = &call.item_id;
         Self {
             exchange: call.exchange,
             slot: call.slot,
             id: (!id.is_empty()).then(|| id_hash(id)),
+            item: (!item.is_empty()).then(|| id_hash(item)),
             open: call.is_open(),
             judged: call.action.is_some(),
             bytes: call_bytes(call),
@@ -157,10 +185,15 @@ impl Index {
         if let Some(old) = old {
             self.bytes -= old.bytes;
             self.by_slot.remove(&(old.exchange, old.slot, n));
-            self.open.remove(&(old.exchange, n));
+            if self.open.remove(&(old.exchange, n)) {
+                one_less(&mut self.open_in, old.exchange);
+            }
             self.judged.remove(&n);
             if let Some(id) = old.id {
                 self.by_id.remove(&(id, n));
+            }
+            if let Some(item) = old.item {
+                self.by_item.remove(&(item, n));
             }
         }
         if let Some(new) = new {
@@ -168,6 +201,7 @@ impl Index {
             self.by_slot.insert((new.exchange, new.slot, n));
             if new.open {
                 self.open.insert((new.exchange, n));
+                *self.open_in.entry(new.exchange).or_default() += 1;
             }
             if new.judged {
                 self.judged.insert(n);
@@ -175,7 +209,14 @@ impl Index {
             if let Some(id) = new.id {
                 self.by_id.insert((id, n));
             }
+            if let Some(item) = new.item {
+                self.by_item.insert((item, n));
+            }
         }
+    }
+    fn tool(&mut self, placed: (u32, u64, u32)) {
+        self.tools.insert(placed);
+        *self.tools_in.entry(placed.0).or_default() += 1;
     }
     pub fn resize(&mut self, old: u64, new: u64) {
         self.bytes = self.bytes - old + new;
@@ -242,7 +283,17 @@ impl Stored {
         set(&mut self.conversation.toolsets, &mut self.index, n, new)
     }
     pub fn set_tool(&mut self, n: u32, new: Option<Tool>) -> Option<Tool> {
-        set(&mut self.conversation.tools, &mut self.index, n, new)
+        let place = |tool: &Tool| (tool.toolset, tool_hash(tool), n);
+        let placed = new.as_ref().map(place);
+        let old = set(&mut self.conversation.tools, &mut self.index, n, new);
+        if let Some(old) = &old {
+            self.index.tools.remove(&place(old));
+            one_less(&mut self.index.tools_in, old.toolset);
+        }
+        if let Some(placed) = placed {
+            self.index.tool(placed);
+        }
+        old
     }
     pub fn set_result(&mut self, n: u32, new: Option<ResultFact>) -> Option<ResultFact> {
         if let Some(new) = &new {
@@ -292,6 +343,9 @@ impl Stored {
         };
         for (n, call) in &conversation.calls {
             index.call(*n, None, Some(Mark::of(call)));
+        }
+        for (n, tool) in &conversation.tools {
+            index.tool((tool.toolset, tool_hash(tool), *n));
         }
         for (n, fact) in &conversation.results {
             index.results.insert((fact.call_id, fact.content, *n));

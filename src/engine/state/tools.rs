@@ -1,14 +1,13 @@
 //! Tool definitions: sets that exchanges share by digest.
 //!
-//! An agent sends the same list with every request; it is kept once. Definitions that arrive late make a new
-//! set, so that what an earlier call was checked against does not change under it.
+//! An agent sends the same list with every request; it is kept once. Definitions that arrive late go
+//! into a set of their own behind it, which grows: one entry for each, whatever the request declared.
 
 use super::codec::SCHEMA_BYTES;
 use super::conversation::{Tool, Toolset};
 use super::journal::Undo;
 use super::session::Session;
-use super::store::{clip, tool_bytes};
-use sha2::{Digest, Sha256};
+use super::store::{clip, tool_bytes, tool_hash};
 
 /// Definitions kept of one set.
 const TOOLS: usize = 1024;
@@ -23,66 +22,85 @@ impl Session<'_> {
         }
         let n = match self.toolset_of(digest) {
             Some(n) => n,
-            None => self.add_toolset(digest, tools(), 0),
+            None => self.add_toolset(digest, tools()),
         };
-        self.refer(exchange, Some(n));
+        self.refer(exchange, Some(n), None);
     }
 
-    /// Adds late definitions to the exchange's toolset (a copy with the union; a definition of the same name
-    /// replaces the earlier one). `digest` is that of the late definitions.
+    /// Adds late definitions to the exchange: to a toolset of their own, `Exchange::late`, made with the first
+    /// of them. A late definition never replaces one of the request; among themselves the latest counts.
+    /// `digest` is that of the late definitions.
     pub fn add_tools(&mut self, exchange: u32, digest: [u8; 16], tools: Vec<Tool>) {
         self.end_loan();
-        let Some(old) = self.conversation().exchanges.get(&exchange).map(|e| e.toolset) else {
-            return;
-        };
-        let mut union: Vec<Tool> = match old {
-            Some(old) => self.conversation().tools.values().filter(|t| t.toolset == old).cloned().collect(),
-            None => Vec::new(),
-        };
-        let (mut changed, omitted) = (old.is_none(), self.omitted(old));
+        let Some(known) = self.conversation().exchanges.get(&exchange) else { return };
+        let (own, mut late) = (known.toolset, known.late);
         for tool in tools.into_iter().map(kept) {
-            let name = |t: &Tool| (t.server.clone(), t.namespace.clone(), t.name.clone());
-            match union.iter_mut().find(|t| name(t) == name(&tool)) {
-                Some(known) => {
-                    let tool = Tool { toolset: known.toolset, ..tool };
-                    changed |= *known != tool;
-                    *known = tool;
-                }
-                None => {
-                    changed = true;
-                    union.push(tool);
-                }
+            if own.is_some_and(|own| self.tool_in(own, &tool).is_some()) {
+                continue;
             }
+            let n = match late {
+                Some(n) => n,
+                None => {
+                    let n = self.number();
+                    self.log.push(self.key, Undo::Toolset(n, None));
+                    self.stored.set_toolset(n, Some(Toolset { digest, omitted: 0 }));
+                    self.edit_exchange(exchange, |e| e.late = Some(n));
+                    late = Some(n);
+                    n
+                }
+            };
+            self.add_late(n, Tool { toolset: n, ..tool });
         }
-        if !changed {
+    }
+
+    fn add_late(&mut self, set: u32, tool: Tool) {
+        let known = self.tool_in(set, &tool);
+        let prior = known.and_then(|t| self.conversation().tools.get(&t));
+        if prior == Some(&tool) {
             return;
         }
-        let known = old.and_then(|n| self.conversation().toolsets.get(&n)).map(|t| t.digest);
-        let mut hash = Sha256::new();
-        hash.update(known.unwrap_or_default());
-        hash.update(digest);
-        let mut digest = [0; 16];
-        digest.copy_from_slice(&hash.finalize()[..16]);
-        let n = match self.toolset_of(digest) {
-            Some(n) => n,
-            None => self.add_toolset(digest, union, omitted),
+        let held = self.stored.index.tools_in.get(&set).copied().unwrap_or(0);
+        let full = known.is_none() && held >= TOOLS;
+        let room = self.limits.conversation_bytes.saturating_sub(self.stored.index.bytes);
+        if full || tool_bytes(&tool) > room {
+            self.omit(set);
+            return;
+        }
+        let t = match known {
+            Some(t) => t,
+            None => self.number(),
         };
-        self.refer(exchange, Some(n));
+        let prior = self.stored.set_tool(t, Some(tool)).map(Box::new);
+        self.log.push(self.key, Undo::Tool(t, prior));
     }
 
-    fn omitted(&self, toolset: Option<u32>) -> u32 {
-        let toolset = toolset.and_then(|n| self.conversation().toolsets.get(&n));
-        toolset.map_or(0, |t| t.omitted)
+    /// Counts a late definition that is not kept.
+    fn omit(&mut self, set: u32) {
+        let Some(prior) = self.conversation().toolsets.get(&set).cloned() else { return };
+        let omitted = prior.omitted.saturating_add(1);
+        self.log.push(self.key, Undo::Toolset(set, Some(Box::new(prior.clone()))));
+        self.stored.set_toolset(set, Some(Toolset { omitted, ..prior }));
     }
+
+    /// The definition of that name in a set.
+    fn tool_in(&self, set: u32, like: &Tool) -> Option<u32> {
+        let hash = tool_hash(like);
+        let name = |t: &Tool| t.server == like.server && t.namespace == like.namespace && t.name == like.name;
+        let mut alike = self.stored.index.tools.range((set, hash, 0)..=(set, hash, u32::MAX)).map(|(.., t)| *t);
+        alike.find(|t| self.conversation().tools.get(t).is_some_and(name))
+    }
+
     fn toolset_of(&self, digest: [u8; 16]) -> Option<u32> {
+        // Late definitions are never shared by digest.
+        let late = |n: u32| self.conversation().exchanges.values().any(|e| e.late == Some(n));
         let mut sets = self.conversation().toolsets.iter();
-        sets.find(|(_, set)| set.digest == digest).map(|(n, _)| *n)
+        sets.find(|(n, set)| set.digest == digest && !late(**n)).map(|(n, _)| *n)
     }
 
-    fn add_toolset(&mut self, digest: [u8; 16], tools: Vec<Tool>, omitted: u32) -> u32 {
+    fn add_toolset(&mut self, digest: [u8; 16], tools: Vec<Tool>) -> u32 {
         let n = self.number();
         self.log.push(self.key, Undo::Toolset(n, None));
-        let mut set = Toolset { digest, omitted };
+        let mut set = Toolset { digest, omitted: 0 };
         for (at, tool) in tools.into_iter().enumerate() {
             let tool = Tool { toolset: n, ..kept(tool) };
             let room = self.limits.conversation_bytes.saturating_sub(self.stored.index.bytes);
@@ -98,27 +116,28 @@ impl Session<'_> {
         n
     }
 
-    /// Points the exchange at a toolset and drops the one that is no longer referred to.
-    pub(super) fn refer(&mut self, exchange: u32, toolset: Option<u32>) {
-        let Some(old) = self.conversation().exchanges.get(&exchange).map(|e| e.toolset) else {
+    /// Points the exchange at its toolsets and drops those that are no longer referred to.
+    pub(super) fn refer(&mut self, exchange: u32, toolset: Option<u32>, late: Option<u32>) {
+        let Some(old) = self.conversation().exchanges.get(&exchange).map(|e| (e.toolset, e.late)) else {
             return;
         };
-        if old != toolset {
-            self.edit_exchange(exchange, |e| e.toolset = toolset);
-            self.release(old);
+        if old != (toolset, late) {
+            self.edit_exchange(exchange, |e| (e.toolset, e.late) = (toolset, late));
+            self.release(old.0);
+            self.release(old.1);
         }
     }
 
     /// Drops a toolset if no exchange refers to it.
     pub(super) fn release(&mut self, toolset: Option<u32>) {
         let Some(n) = toolset else { return };
-        if self.conversation().exchanges.values().any(|e| e.toolset == Some(n)) {
+        if self.conversation().exchanges.values().any(|e| e.toolset == toolset || e.late == toolset) {
             return;
         }
         let prior = self.stored.set_toolset(n, None).map(Box::new);
         self.log.push(self.key, Undo::Toolset(n, prior));
-        let tools = &self.stored.conversation.tools;
-        let dropped: Vec<u32> = tools.iter().filter(|(_, t)| t.toolset == n).map(|(t, _)| *t).collect();
+        let tools = self.stored.index.tools.range((n, 0, 0)..=(n, u64::MAX, u32::MAX));
+        let dropped: Vec<u32> = tools.map(|(.., t)| *t).collect();
         for t in dropped {
             let prior = self.stored.set_tool(t, None).map(Box::new);
             self.log.push(self.key, Undo::Tool(t, prior));

@@ -53,7 +53,7 @@ fn same_index_with_a_new_id_is_a_new_call() {
     ];
     check_as(Provider::OpenAiChat, &LIMITS, &script, &[r#"a f final {"c":1}"#, r#"b f final {"c":2}"#]);
     // Where items have end markers, one without is not whole.
-    check(&script, &[r#"a f item_incomplete {"c":1}"#, r#"b f item_incomplete {"c":2}"#]);
+    check(&script, &[r#"a f item_incomplete {"c":1} !conflict"#, r#"b f item_incomplete {"c":2} !conflict"#]);
 }
 
 /// §3.3: the id is repeated, or empty, on every chunk.

@@ -68,6 +68,8 @@ enum Step {
     Result(u8, u8),
     Started(u8),
     Tools(u8, u8),
+    Late(u8, u8),
+    Number(u8, u8),
     Tick(i64),
     Remove(u8),
     Savepoint,
@@ -114,6 +116,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (c.clone(), any::<u8>()).prop_map(|(c, r)| Step::Result(c, r)),
         1 => c.clone().prop_map(Step::Started),
         1 => (c.clone(), 0..3u8).prop_map(|(c, t)| Step::Tools(c, t)),
+        1 => (c.clone(), 0..6u8).prop_map(|(c, t)| Step::Late(c, t)),
+        1 => (c.clone(), any::<u8>()).prop_map(|(c, n)| Step::Number(c, n)),
         1 => (0..5_000i64).prop_map(Step::Tick),
         1 => c.prop_map(Step::Remove),
         2 => Just(Step::Savepoint),
@@ -133,10 +137,27 @@ const SMALL: StateLimits = StateLimits {
     conversation_ttl_ms: 200,
 };
 
+fn tool(name: u8, schema: usize) -> Tool {
+    Tool {
+        toolset: 0,
+        name: vec![name],
+        namespace: None,
+        server: None,
+        family: sluicegate::engine::event::ToolFamily::Function,
+        schema: Some(vec![b' '; schema]),
+        schema_omitted: false,
+    }
+}
+
 fn apply(state: &mut PartitionState, step: &Step, offset: i64) {
     let at = At { offset, time: offset * 10 };
     let (conversation, host) = match step {
-        Step::Line(c, _) | Step::Result(c, _) | Step::Started(c) | Step::Tools(c, _) => (*c, 0),
+        Step::Line(c, _)
+        | Step::Result(c, _)
+        | Step::Started(c)
+        | Step::Tools(c, _)
+        | Step::Late(c, _)
+        | Step::Number(c, _) => (*c, 0),
         Step::Host(c, h) => (*c, *h),
         Step::Remove(c) => return state.remove(ConvKey(u128::from(*c))),
         Step::Tick(now) => {
@@ -182,18 +203,14 @@ fn apply(state: &mut PartitionState, step: &Step, offset: i64) {
             }
             session.head().starts_seen = true;
         }
-        Step::Tools(_, t) => session.set_toolset(n, [*t; 16], &mut || {
-            let tool = |i: u8| Tool {
-                toolset: 0,
-                name: vec![i],
-                namespace: None,
-                server: None,
-                family: sluicegate::engine::event::ToolFamily::Function,
-                schema: Some(vec![b' '; 100]),
-                schema_omitted: false,
-            };
-            (0..*t).map(tool).collect()
-        }),
+        Step::Tools(_, t) => {
+            session.set_toolset(n, [*t; 16], &mut || (0..*t).map(|i| tool(i, 100)).collect());
+            session.exchange_mut(n).unwrap().request_seen = true;
+        }
+        Step::Late(_, t) => session.add_tools(n, [0; 16], vec![tool(*t, offset as usize), tool(t + 1, 9_000)]),
+        Step::Number(_, k) => {
+            session.sequence(&[k % 16], u64::from(*k) / 16, &[*k]);
+        }
         _ => {}
     }
     for Ready::Call(n) in ready {
