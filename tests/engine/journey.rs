@@ -585,3 +585,29 @@ fn only_we_write_our_dead_letter_headers() {
     assert!(all[0].headers.iter().all(|(_, value)| value != b"MARK"), "{names:?}");
     assert!(names.contains(&"x") && names.iter().filter(|n| n.ends_with("reason")).count() == 1);
 }
+
+/// A stream with numbered records, some of them left out, repeated or late.
+#[test]
+fn sequence_numbers_tell_what_is_missing() {
+    let engine = engine(Profile::Standard);
+    let whole: Vec<usize> = (0..7).collect();
+    for (order, label) in [
+        (whole.clone(), None),
+        (vec![0, 1, 2, 2, 3, 4, 5, 6], None),
+        (vec![0, 1, 2, 4, 5, 6], Some("gap")),
+        (vec![0, 1, 2, 3, 2, 4, 5, 6], Some("gap")),
+    ] {
+        let mut partition = Partition::new(&engine);
+        let events = anthropic_stream(&["{\"to\":", "\"x\"}"], "tool_use");
+        let mut found = Vec::new();
+        for n in &order {
+            let line = json!({"specversion": "1.0", "id": format!("e{n}"), "source": "s", "type": CHUNK, "responseid": "r",
+                "provider": "anthropic.messages", "conversation": "c", "sequence": format!("{:08}", n + 10), "data": events[*n]});
+            found.extend(verdicts(&partition.feed(line.to_string().as_bytes())));
+        }
+        let calls: Vec<&Value> = of(&found, "tool_call");
+        assert_eq!(calls.len(), 1, "{order:?}");
+        assert_eq!(calls[0]["findings"][0]["evidence"]["label"].as_str().filter(|l| *l == "gap"), label, "{order:?}");
+        assert_eq!(calls[0]["action"] == "block", label.is_some(), "{order:?}");
+    }
+}

@@ -6,7 +6,7 @@ use crate::engine::digest::{Role, hex, push_json_string, sha256};
 use crate::engine::event::{Executor, Form};
 use crate::engine::json::{self, JsonLimits};
 use crate::engine::layer::{Layer, Step, splice};
-use crate::engine::policy::{CallSubject, Evidence, Profile, Subject, ToolKnown};
+use crate::engine::policy::{CallSubject, Evidence, Profile, Subject};
 use crate::engine::state::{Call, CallStatus, Session};
 use crate::engine::verdict::{Checkpoint, Decision, Names, SubjectOut};
 use crate::engine::wire::Envelope;
@@ -122,13 +122,8 @@ impl<'a, 'r> Run<'a, 'r> {
     /// The names that pointers into a call's arguments may show: its schema's properties.
     fn names_of(&self, session: &Session<'_>, exchange: u32, call: &Call, limits: JsonLimits) -> Names<'a> {
         let mut names = Names::new(self.keyed());
-        let view = self.view(session, Some(exchange));
-        // A definition that came late was written by others than the operator's agent.
-        let own = view.exchange.and_then(|e| e.toolset);
-        if let ToolKnown::Declared(tool) = view.tool(call)
-            && Some(tool.toolset) == own
-            && let Some(schema) = &tool.schema
-        {
+        // Definitions that came late were written by others than the operator's agent.
+        for schema in self.view(session, Some(exchange)).request_schemas(call) {
             let layer = Layer::record(self.bump, self.bump.alloc_slice_copy(schema));
             if let Ok(schema) = json::parse(self.bump, layer, limits) {
                 names.add_schema(schema);

@@ -90,6 +90,16 @@ pub(super) fn lost_record(engine: &Engine, bump: &Bump, state: &mut PartitionSta
 }
 
 impl<'a, 'r> Run<'a, 'r> {
+    /// Records of the conversation are missing, by their numbers.
+    pub(super) fn missed(&mut self, session: &mut Session<'_>) {
+        self.out.observations.push(Observation::Undecodable { provider: self.origin.provider });
+        let mut ready = Vec::new();
+        session.cut_all(CutReason::Gap, &mut ready);
+        for Ready::Call(call) in ready {
+            self.call(session, call, None, None);
+        }
+    }
+
     /// Data that could not be read, or not in one way only: cuts the response's open calls. A whole body, or a
     /// host event, of which nothing could be judged, is blocked by its envelope.
     pub(super) fn unread(

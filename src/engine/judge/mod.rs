@@ -17,7 +17,9 @@ use super::layer::{Edit, Layer, map_range};
 use super::policy::{Evidence, Place, Profile, Report, StartSubject, Subject, View};
 use super::provider::{self, Provider, Translated};
 use super::redact::touches_opaque;
-use super::state::{At, ConvKey, ExchangePart, Head, PartitionState, Ready, ResponseState, Session, StateLimits, Want};
+use super::state::{
+    At, ConvKey, ExchangePart, Head, PartitionState, Ready, ResponseState, Sequence, Session, StateLimits, Want,
+};
 use super::verdict::{Checkpoint, SubjectOut, engine_finding};
 use super::wire::{self, Decoded, Envelope, EventType, Reject};
 use super::{Engine, Input, Millis, Observation, Out, Outcome, Remaining, TickSource};
@@ -164,6 +166,15 @@ pub(super) fn record(
     };
     let limits = run.limits;
     let mut session = state.open(key, run.at, &limits, &head);
+    if let Some(number) = envelope.sequence {
+        match session.sequence(envelope.source.as_bytes(), number, envelope.id.as_bytes()) {
+            Sequence::Duplicate => return Outcome::Passed,
+            // What is missing may have held a part of any call that is open: none may become final without it.
+            // So may what comes late: whether it was applied before cannot be told.
+            Sequence::Gap { .. } | Sequence::Back => run.missed(&mut session),
+            Sequence::First | Sequence::Next => {}
+        }
+    }
     let part = match envelope.kind {
         EventType::ModelRequest => Some(ExchangePart::Request),
         EventType::ModelResponse => Some(ExchangePart::ResponseStart),

@@ -11,6 +11,7 @@ use crate::engine::verdict::{
 };
 use crate::engine::wire::Envelope;
 use crate::engine::{Emission, Engine, Input, Millis, Observation, Payload, To};
+use std::cmp::Reverse;
 
 /// The part of a value that a dead letter keeps when the whole does not fit.
 const DEAD_LETTER_PREFIX: usize = 64 << 10;
@@ -88,14 +89,14 @@ impl<'a, 'r> Run<'a, 'r> {
         Some(action)
     }
 
-    fn write(&mut self, draft: Draft<'r, '_>) {
+    fn write(&mut self, mut draft: Draft<'r, '_>) {
         let (decision, action) = draft.fold();
         let fallback = Names::new(self.keyed());
         let names = draft.names.as_ref().unwrap_or(&fallback);
-        let mut findings: Vec<FindingOut> =
-            draft.findings.iter().take(MAX_FINDINGS).map(|f| FindingOut::of(f, names, &self.documents)).collect();
         // The strongest first: a reader, and a verdict cut at its limit, keep what decided.
-        findings.sort_by(|a, b| b.effect.cmp(&a.effect).then(b.severity.cmp(&a.severity)));
+        draft.findings.sort_by_key(|f| (Reverse(f.effect), Reverse(f.rule.severity)));
+        let findings: Vec<FindingOut> =
+            draft.findings.iter().take(MAX_FINDINGS).map(|f| FindingOut::of(f, names, &self.documents)).collect();
         let blocked_by = draft
             .findings
             .iter()

@@ -110,7 +110,7 @@ impl<'s> View<'s> {
 
 /// The toolsets of an exchange: the request's own, then what came late.
 fn sets(exchange: &Exchange) -> [Option<u32>; 2] {
-    [exchange.toolset, None]
+    [exchange.toolset, exchange.late]
 }
 
 /// Those of the definitions whose calls have this form, each schema once.
