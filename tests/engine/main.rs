@@ -8,6 +8,7 @@
     reason = "tests read files and clocks, and fail by panicking"
 )]
 
+mod bypass;
 mod conformance;
 #[path = "support/describe.rs"]
 mod describe;
