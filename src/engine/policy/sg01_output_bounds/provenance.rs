@@ -67,9 +67,13 @@ pub(super) fn check<'r>(
 /// What the gate puts in place of an output that it withholds, and nothing more.
 fn is_own_error(result: &ResultItem<'_>, content: Value<'_>) -> bool {
     const WITHHELD: &[u8] = b"[TOOL ERROR] output withheld by policy SG";
-    let text = if content.kind() == Kind::String { content.text() } else { None };
+    // Ordinary output is not decoded for this.
+    if result.failure != Failure::Failed || content.kind() != Kind::String || content.span().len() > 64 {
+        return false;
+    }
+    let text = content.text();
     let number = text.as_deref().and_then(|text| text.strip_prefix(WITHHELD));
-    result.failure == Failure::Failed && number.is_some_and(|n| n.len() == 2 && n.iter().all(u8::is_ascii_digit))
+    number.is_some_and(|n| n.len() == 2 && n.iter().all(u8::is_ascii_digit))
 }
 
 /// Some text of the result does not name its source. Blocks of a type that carries a source do.
