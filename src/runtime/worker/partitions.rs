@@ -136,13 +136,18 @@ where
 
     fn park(&mut self, at: PartitionId, width: i32) {
         let topic = self.settings.inputs.get(usize::from(at.topic)).map_or("", String::as_str);
+        let narrow = self.ports.source.narrow(at.topic);
         tracing::error!(
             event = "partition.parked",
             topic,
             partition = at.partition,
             writable = width,
-            repair = "sluicegate topics apply",
+            why = narrow.as_deref().unwrap_or("the partitions of its outputs are not known yet"),
+            repair = "run `sluicegate topics apply`",
         );
+        if let Some(why) = narrow {
+            self.telemetry.narrow(at.topic, &why);
+        }
         self.telemetry.phase(at, Some(PhaseKind::Parked));
         self.phases.insert(at, Phase::Parked { seen: None });
     }
@@ -198,7 +203,7 @@ where
             tracing::debug!(event = "worker.stop", error = %error);
         }
         self.ports.source.close();
-        tracing::info!(event = "worker.ended", worker = self.number, ended = ?ended);
+        tracing::info!(event = "worker.ended", worker = self.number, ended = ended.name());
     }
 
     fn log_rebalance(&self, kind: &'static str, parts: &[PartitionId]) {
