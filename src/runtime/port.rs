@@ -93,6 +93,10 @@ pub trait Source {
     fn narrow(&self, _topic: u16) -> Option<String> {
         None
     }
+    /// How many records wait in partitions that are not read, as far as the broker says so within `limit`.
+    fn backlog(&mut self, _parts: &[PartitionId], _limit: Duration) -> Vec<(PartitionId, i64)> {
+        Vec::new()
+    }
     /// How many brokers it is connected to, as far as known.
     fn brokers(&self) -> Option<usize>;
     /// Leaves the group, or only stops with a static member id; the worker released everything before.

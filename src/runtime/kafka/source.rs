@@ -19,7 +19,7 @@ use rdkafka::types::RDKafkaRespErr;
 
 use crate::runtime::environment::EnvironmentError;
 use crate::runtime::port::{Inbound, PartitionId, PortError, Record, Source};
-use crate::runtime::settings::Settings;
+use crate::runtime::settings::{Settings, Start};
 
 /// How many headers fit on the stack.
 const FEW: usize = 24;
@@ -356,6 +356,25 @@ impl Source for KafkaSource {
 
     fn narrow(&self, topic: u16) -> Option<String> {
         self.narrow.get(&topic).cloned().flatten()
+    }
+
+    fn backlog(&mut self, parts: &[PartitionId], limit: Duration) -> Vec<(PartitionId, i64)> {
+        let until = Instant::now() + limit;
+        let Ok(committed) = self.committed(parts, limit) else { return Vec::new() };
+        let earliest = self.settings.start == Start::Earliest;
+        let mut found = Vec::new();
+        for &at in parts {
+            let left = until.saturating_duration_since(Instant::now());
+            let Ok(consumer) = self.consumer() else { break };
+            if left.is_zero() {
+                break;
+            }
+            let Ok((low, high)) = consumer.fetch_watermarks(self.context.name(at), at.partition, left) else { break };
+            let begin = if earliest { low } else { high };
+            let next = committed.get(&at).copied().flatten().unwrap_or(begin);
+            found.push((at, (high - next).max(0)));
+        }
+        found
     }
 
     fn end(&self, at: PartitionId) -> Option<i64> {

@@ -10,6 +10,8 @@ use crate::runtime::port::{Cause, Clock, Ledger, PartitionId, PortError, Ready, 
 
 /// How long a question about the width of the output topics may take.
 const ASK: Duration = Duration::from_secs(5);
+/// How long the lag of parked partitions may take to find out; it is only told.
+const BACKLOG: Duration = Duration::from_secs(1);
 
 impl<J, S, L, C, R> Worker<J, S, L, C, R>
 where
@@ -162,6 +164,11 @@ where
         self.last_look = now;
         let parked: Vec<_> =
             self.phases.iter().filter(|(_, p)| matches!(p, Phase::Parked { .. })).map(|(at, _)| *at).collect();
+        if !parked.is_empty() {
+            for (at, records) in self.ports.source.backlog(&parked, BACKLOG) {
+                self.telemetry.lag(at, records, 0);
+            }
+        }
         let mut widths = BTreeMap::new();
         for at in parked {
             let width = *widths.entry(at.topic).or_insert_with(|| self.width(at.topic));
