@@ -132,8 +132,7 @@ fn require(settings: &Settings, cluster: &Cluster) -> Result<(), EnvironmentErro
     if missing.is_empty() {
         return Ok(());
     }
-    let it = if missing.len() == 1 { "it" } else { "them" };
-    let what = format!("{}, or this principal may not see {it}", missing.join(", "));
+    let what = format!("{}, or this principal may not see it", missing.join(", "));
     Err(EnvironmentError::new("topic_missing", what, repair))
 }
 
