@@ -17,7 +17,10 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// How long a worker may stand still before its broker counts as away.
+const ANSWER: Duration = Duration::from_secs(5);
 
 /// What a partition that was assigned does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +48,8 @@ struct WorkerHealth {
     opened: AtomicU64,
     /// Brokers it is connected to, plus one; 0: not known yet.
     brokers: AtomicUsize,
+    /// Since when there is none, in milliseconds after the start, plus one; 0: there is one.
+    away: AtomicU64,
 }
 
 /// What the workers tell and the probes read.
@@ -54,6 +59,8 @@ pub struct Health {
     poll_limit: Duration,
     workers: Vec<WorkerHealth>,
     parts: Mutex<BTreeMap<(String, i32), Part>>,
+    /// By input: which topics are too narrow for it.
+    narrow: Mutex<BTreeMap<String, String>>,
     fatal: Mutex<Option<String>>,
     draining: AtomicBool,
     /// Latched when the first assignment was restored.
@@ -77,6 +84,7 @@ impl Health {
             poll_limit: (max_poll / 2).max(Duration::from_secs(60)),
             workers: (0..workers).map(|_| WorkerHealth::default()).collect(),
             parts: Mutex::default(),
+            narrow: Mutex::default(),
             fatal: Mutex::default(),
             draining: AtomicBool::new(false),
             up: AtomicBool::new(false),
@@ -101,6 +109,12 @@ impl Health {
     pub fn connected(&self, worker: u32, brokers: usize) {
         if let Some(w) = self.worker(worker) {
             w.brokers.store(brokers + 1, Ordering::Relaxed);
+            if brokers > 0 {
+                w.away.store(0, Ordering::Relaxed);
+            } else {
+                let now = millis(self.started.elapsed()) + 1;
+                let _ = w.away.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
+            }
         }
     }
     pub fn joined(&self, worker: u32, joined: bool) {
@@ -118,6 +132,10 @@ impl Health {
                 parts.insert((topic.to_owned(), partition), Part { phase, lag });
             }
         }
+    }
+    /// Why partitions of this input are parked.
+    pub fn narrow(&self, topic: &str, why: String) {
+        lock(&self.narrow).insert(topic.to_owned(), why);
     }
     pub fn lag(&self, topic: &str, partition: i32, records: i64) {
         if let Some(part) = lock(&self.parts).get_mut(&(topic.to_owned(), partition)) {
@@ -163,16 +181,43 @@ impl Health {
     }
     fn check_restore(&self) -> Check {
         let n = lock(&self.parts).values().filter(|p| p.phase == Phase::Restoring).count();
-        check("restore", (n > 0).then(|| format!("{n} partitions are being restored from the changelog; wait")))
+        check(
+            "restore",
+            (n > 0).then(|| {
+                let are = if n == 1 { "partition is" } else { "partitions are" };
+                format!("{n} {are} being restored from the changelog; wait")
+            }),
+        )
     }
     fn check_broker(&self) -> Check {
         let able = self.workers.iter().all(|w| w.can_commit.load(Ordering::Relaxed));
-        let reason = match self.brokers() {
-            Some(0) => Some("a worker is connected to no broker; see the log for broker errors".to_owned()),
-            _ if !able => Some("a worker cannot commit; see the log for broker errors".to_owned()),
-            _ => None,
+        // A loop that stands still waits for a broker to answer: it can hear of nothing else meanwhile.
+        let waits = self.started() && self.poll_age() > ANSWER;
+        let reason = if let Some(since) = self.away() {
+            let at = SystemTime::now().checked_sub(self.started.elapsed().saturating_sub(since));
+            let seconds = at.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).map_or(0, |d| d.as_secs());
+            let since = jiff::Timestamp::from_second(i64::try_from(seconds).unwrap_or(0)).unwrap_or_default();
+            Some(format!("no broker reachable since {since}: check the brokers and kafka.bootstrap_servers"))
+        } else if waits {
+            Some(format!(
+                "no broker answers a worker for {} s: check the brokers and kafka.bootstrap_servers",
+                self.poll_age().as_secs()
+            ))
+        } else if !able {
+            Some("a worker cannot commit; see the log for broker errors".to_owned())
+        } else {
+            None
         };
         check("broker", reason)
+    }
+    /// Since when a worker is connected to no broker, after the start.
+    fn away(&self) -> Option<Duration> {
+        let ms = self.workers.iter().filter_map(|w| w.away.load(Ordering::Relaxed).checked_sub(1)).min();
+        ms.map(Duration::from_millis)
+    }
+    /// Whether every worker's loop ran once.
+    fn started(&self) -> bool {
+        self.workers.iter().all(|w| w.polled.load(Ordering::Relaxed) > 0)
     }
     /// The fewest brokers that a worker is connected to; `None` before any worker knows.
     fn brokers(&self) -> Option<usize> {
@@ -189,10 +234,16 @@ impl Health {
             .filter(|(_, p)| p.phase == Phase::Parked)
             .map(|((topic, n), _)| format!("{topic}/{n}"))
             .collect();
-        let reason = format!(
-            "paused: {}: an output or state topic has fewer partitions than the input; run `sluicegate topics apply`",
-            parked.join(", ")
-        );
+        let narrow: Vec<String> = {
+            let parts = lock(&self.parts);
+            let waits = |topic: &str| parts.iter().any(|((t, _), p)| t == topic && p.phase == Phase::Parked);
+            lock(&self.narrow).iter().filter(|(topic, _)| waits(topic)).map(|(_, why)| why.clone()).collect()
+        };
+        let why = match narrow.is_empty() {
+            true => "an output or state topic has fewer partitions than the input".to_owned(),
+            false => narrow.join("; "),
+        };
+        let reason = format!("paused: {}: {why}: run `sluicegate topics apply`", parked.join(", "));
         check("partitions", (!parked.is_empty()).then_some(reason))
     }
 

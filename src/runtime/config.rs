@@ -56,7 +56,13 @@ pub fn load(file: Option<&Path>, env: HashMap<String, String>, need: Need) -> Re
             vec![problem("--config", format!("{}: {}; give the path of a YAML file", path.display(), reason(&e)))]
         })?,
     };
-    from_text(&text, env, need)
+    from_text(&text, env, need).map_err(|mut problems| {
+        for p in problems.iter_mut().filter(|p| p.path == "--config") {
+            p.problem =
+                format!("{}: {}", file.map(Path::display).map_or_else(String::new, |f| f.to_string()), p.problem);
+        }
+        problems
+    })
 }
 
 /// As [`load`], with the file's text.

@@ -5,6 +5,7 @@
 //! partition queues, whose lost wake-ups stall for ever; the consumer's stored offsets; automatic anything.
 
 pub mod ledger;
+mod outage;
 pub mod source;
 pub mod tap;
 pub mod topics;
@@ -51,7 +52,7 @@ pub fn reader(settings: &Settings) -> ClientConfig {
             config.set(key, value);
         }
     }
-    config.set("statistics.interval.ms", "5000");
+    config.set("statistics.interval.ms", "2000");
     config.set("group.id", &settings.group);
     config.set("enable.auto.commit", "false");
     config.set("enable.auto.offset.store", "false");
@@ -92,7 +93,7 @@ pub fn producer(settings: &Settings, worker: u32) -> ClientConfig {
             config.set(key, value);
         }
     }
-    config.set("transactional.id", format!("{}-{}-{worker}", settings.group, settings.instance));
+    config.set("transactional.id", settings.transactional_id(worker));
     config.set("transaction.timeout.ms", millis(settings.transaction_timeout));
     config.set("message.timeout.ms", millis(settings.transaction_timeout));
     config.set("message.max.bytes", (settings.sizes.output + (64 << 10)).to_string());
@@ -152,19 +153,30 @@ pub(crate) fn is_generation(code: Code) -> bool {
 
 /// The client's log goes to ours: the facility and librdkafka's own text, which names brokers and topics only.
 pub(crate) fn log(level: RDKafkaLogLevel, facility: &str, text: &str) {
-    match level {
-        RDKafkaLogLevel::Emerg | RDKafkaLogLevel::Alert | RDKafkaLogLevel::Critical | RDKafkaLogLevel::Error => {
-            tracing::warn!(event = "kafka.client", facility, text);
-        }
-        RDKafkaLogLevel::Warning => tracing::info!(event = "kafka.client", facility, text),
-        _ => tracing::debug!(event = "kafka.client", facility, text),
+    let serious = match level {
+        RDKafkaLogLevel::Emerg | RDKafkaLogLevel::Alert | RDKafkaLogLevel::Critical | RDKafkaLogLevel::Error => true,
+        RDKafkaLogLevel::Warning => false,
+        _ => return tracing::debug!(event = "kafka.client", facility, text),
+    };
+    let Some(repeated) = outage::due(facility) else {
+        return tracing::debug!(event = "kafka.client", facility, text);
+    };
+    if serious {
+        tracing::warn!(event = "kafka.client", facility, text, repeated);
+    } else {
+        tracing::info!(event = "kafka.client", facility, text, repeated);
     }
 }
 
 /// Errors of the client as a whole. The end of a partition comes this way too, and is none.
 pub(crate) fn log_error(error: &KafkaError, reason: &str) {
-    if error.rdkafka_error_code() != Some(Code::PartitionEOF) {
-        tracing::info!(event = "kafka.error", error = %error, reason);
+    match error.rdkafka_error_code() {
+        Some(Code::PartitionEOF) => {}
+        Some(Code::AllBrokersDown) => outage::down(reason),
+        code => match outage::due(&format!("{code:?}")) {
+            Some(repeated) => tracing::info!(event = "kafka.error", error = %error, reason, repeated),
+            None => tracing::debug!(event = "kafka.error", error = %error, reason),
+        },
     }
 }
 

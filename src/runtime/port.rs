@@ -89,6 +89,14 @@ pub trait Source {
     fn writable(&mut self, topic: u16, limit: Duration) -> Result<i32, PortError>;
     /// The last known end of the log as a `read_committed` reader sees it.
     fn end(&self, at: PartitionId) -> Option<i64>;
+    /// Which topics made [`Source::writable`] smaller than the input when it was last asked, for people.
+    fn narrow(&self, _topic: u16) -> Option<String> {
+        None
+    }
+    /// How many records wait in partitions that are not read, as far as the broker says so within `limit`.
+    fn backlog(&mut self, _parts: &[PartitionId], _limit: Duration) -> Vec<(PartitionId, i64)> {
+        Vec::new()
+    }
     /// How many brokers it is connected to, as far as known.
     fn brokers(&self) -> Option<usize>;
     /// Leaves the group, or only stops with a static member id; the worker released everything before.
@@ -127,12 +135,14 @@ pub enum Cause {
     Transport(String),
     /// A permission is missing.
     Denied(String),
+    /// Another producer has our transactional id.
+    Fenced(String),
     Other(String),
 }
 
 impl Cause {
     /// Every value of [`Cause::label`].
-    pub const LABELS: [&str; 6] = ["generation", "too_large", "timeout", "transport", "denied", "other"];
+    pub const LABELS: [&str; 7] = ["generation", "too_large", "timeout", "transport", "denied", "fenced", "other"];
 
     /// A label with a closed set of values.
     pub fn label(&self) -> &'static str {
@@ -142,6 +152,7 @@ impl Cause {
             Self::Timeout(_) => "timeout",
             Self::Transport(_) => "transport",
             Self::Denied(_) => "denied",
+            Self::Fenced(_) => "fenced",
             Self::Other(_) => "other",
         }
     }
@@ -154,6 +165,7 @@ impl fmt::Display for Cause {
             | Self::Timeout(why)
             | Self::Transport(why)
             | Self::Denied(why)
+            | Self::Fenced(why)
             | Self::Other(why) => f.write_str(why),
             Self::TooLarge { topic, bytes } => {
                 write!(f, "a record of {bytes} bytes is larger than the topic {topic} allows")

@@ -192,6 +192,11 @@ impl Telemetry for Reporter {
         self.lag_seconds(at.topic, &assigned);
     }
 
+    fn narrow(&self, topic: u16, why: &str) {
+        let topic = self.inputs.get(usize::from(topic)).map_or("", String::as_str);
+        self.health.narrow(topic, why.to_owned());
+    }
+
     fn lag(&self, at: PartitionId, records: i64, ms: i64) {
         let lag = float(u64::try_from(records).unwrap_or(0));
         self.metrics.consumer_lag_records.set([self.topic(at), &at.partition.to_string()], lag);

@@ -56,6 +56,18 @@ pub enum Decision {
     Lost,
 }
 
+impl Decision {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Use => "use",
+            Self::Wait => "wait",
+            Self::First => "first",
+            Self::Reset => "reset",
+            Self::Lost => "lost",
+        }
+    }
+}
+
 /// `waited` is true once no transaction that was open when the end was reached can be open any more.
 pub fn decide(committed: Option<i64>, last: Option<i64>, at_end: bool, waited: bool) -> Decision {
     match (committed, last) {
@@ -409,7 +421,7 @@ impl<J: Judge> Work<J> {
             partition = at.partition,
             entries = open.entries,
             offset = committed,
-            decision = ?decision,
+            decision = decision.name(),
             ms = u64::try_from(open.since.elapsed().as_millis()).unwrap_or(u64::MAX),
         );
         let empty = |offset, first, keys: HashSet<Vec<u8>>| {

@@ -111,6 +111,11 @@ impl Settings {
         }
     }
 
+    /// The transactional id of one worker.
+    pub fn transactional_id(&self, worker: u32) -> String {
+        format!("{}-{}-{worker}", self.group, self.instance)
+    }
+    /// The output topics: verdicts, redacted records, dead letters.
     pub fn outputs(&self) -> [&str; 3] {
         [&self.verdicts, &self.redacted, &self.deadletters]
     }

@@ -182,7 +182,7 @@ metrics! {
         "Records of committed transactions, state aside.";
     record_bytes_produced: Counter "record_bytes_produced_total" [TOPIC] &[],
         "Key plus value bytes of records of committed transactions, state aside.";
-    dlq_records: Counter "dlq_records_total" [closed("stage", &["decode", "engine", "publish"]), open("reason", 16)] &[],
+    dlq_records: Counter "dlq_records_total" [closed("stage", &["decode", "judge", "redact", "publish"]), open("reason", 16)] &[],
         "Records sent to the dead-letter topic.";
     transactions: Counter "transactions_total" [closed("outcome", &["committed", "aborted", "fenced", "abandoned"])] &[],
         "Kafka transactions by how they ended; abandoned: the end stayed unknown, so the producer was replaced and the committed offsets decided.";
@@ -447,11 +447,11 @@ fn event_type(kind: EventType) -> &'static str {
     }
 }
 
-/// Where on the journey a record was given up.
+/// Where on the journey a record was given up; the same as the header `sluicegate_dlq_stage`.
 fn stage(reason: &str) -> &'static str {
     match reason {
-        "output_too_large" | "record_too_large" => "publish",
-        "engine_panic" => "engine",
+        "output_too_large" => "redact",
+        "engine_panic" => "judge",
         _ => "decode",
     }
 }

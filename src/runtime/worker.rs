@@ -36,6 +36,8 @@ const TICK_EVERY: Duration = Duration::from_secs(1);
 /// How many expiries a tick may do in one partition.
 const TICK_BUDGET: u32 = 1_000;
 
+/// How often passing errors of the client are logged at most.
+const SAY_EVERY: Duration = Duration::from_secs(30);
 /// After how many failed transactions in a row a worker does not count as ready.
 const UNREADY_AFTER: u32 = 3;
 
@@ -59,6 +61,8 @@ pub trait Telemetry: Send + Sync {
     fn restored(&self, _at: PartitionId, _took: Duration) {}
     /// What a partition does now; `None`: it is not ours any more.
     fn phase(&self, _at: PartitionId, _phase: Option<PhaseKind>) {}
+    /// Which topics are too narrow for this input, of which a partition is parked.
+    fn narrow(&self, _topic: u16, _why: &str) {}
     /// Records that wait, and how old the last one read is, in milliseconds; 0 where none waits.
     fn lag(&self, _at: PartitionId, _records: i64, _ms: i64) {}
     /// The loop ran; `ready` is false while the worker cannot commit, `open` is the age of its transaction.
@@ -106,6 +110,17 @@ pub enum Ended {
     /// A second signal came: the batch was aborted. Exit code 3.
     Forced,
     Environment(EnvironmentError),
+}
+
+impl Ended {
+    /// For logs.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Drained => "drained",
+            Self::Forced => "forced",
+            Self::Environment(e) => e.code,
+        }
+    }
 }
 
 /// What a worker is made of.
@@ -176,6 +191,8 @@ pub struct Worker<J: Judge, S, L, C, R> {
     last_look: Duration,
     /// Rebuilds forced by another producer with our name.
     fenced: Vec<Duration>,
+    /// When an error of the client was last logged, and how many were not since then.
+    said: Option<(Duration, u64)>,
     failures: u32,
     /// A transaction was committed: from here on a missing permission is waited out, not refused.
     committed: bool,
@@ -212,6 +229,7 @@ where
             last_tick: Duration::ZERO,
             last_look: Duration::ZERO,
             fenced: Vec::new(),
+            said: None,
             failures: 0,
             committed: false,
         }
@@ -334,7 +352,15 @@ where
         match source.poll(wait, &mut on_record) {
             Ok(inbound) => Ok(inbound),
             Err(PortError::Transient(why)) => {
-                tracing::info!(event = "kafka.poll", worker = self.number, error = why);
+                let now = self.ports.clock.now();
+                match self.said {
+                    Some((at, repeated)) if now < at + SAY_EVERY => self.said = Some((at, repeated + 1)),
+                    said => {
+                        let repeated = said.map_or(0, |(_, n)| n);
+                        tracing::info!(event = "kafka.poll", worker = self.number, error = why, repeated);
+                        self.said = Some((now, 0));
+                    }
+                }
                 Ok(Inbound::Idle)
             }
             Err(PortError::Denied(why)) if !self.committed => Err(Ended::Environment(outcome::denied(&why))),

@@ -74,9 +74,12 @@ fn a_paused_partition_names_the_command_that_repairs_it() {
     let s = server();
     s.live();
     s.health.phase("agent.events", 7, Some(Phase::Parked));
+    s.health.narrow("agent.events", "topic n.verdicts has 1 partition, input agent.events has 8".into());
+    s.health.narrow("other.events", "topic n.other has 1 partition, input other.events has 8".into());
     let (status, body) = s.get("/readyz");
     assert_eq!(status, 503);
     assert!(body.contains("agent.events/7") && body.contains("sluicegate topics apply"), "{body}");
+    assert!(body.contains("topic n.verdicts has 1 partition") && !body.contains("n.other"), "{body}");
     let (_, verbose) = s.get("/readyz?verbose");
     let verbose: serde_json::Value = serde_json::from_str(&verbose).expect("JSON");
     assert_eq!(verbose["partitions"][1]["phase"], "paused");
@@ -99,7 +102,10 @@ fn connected_to_no_broker_is_not_ready() {
     assert_eq!(s.get("/readyz").0, 200);
     s.health.connected(0, 0);
     let (status, body) = s.get("/readyz");
-    assert!(status == 503 && body.contains("connected to no broker"), "{body}");
+    assert!(
+        status == 503 && body.contains("no broker reachable since 2") && body.contains("kafka.bootstrap_servers"),
+        "{body}"
+    );
     assert_eq!(s.get("/livez").0, 200);
     assert!(s.get("/metrics").1.contains("sluicegate_kafka_connected_brokers 0"));
 }

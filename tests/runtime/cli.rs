@@ -85,7 +85,7 @@ fn bytes_that_are_no_text_become_a_dead_letter_in_base64() {
     let line: Value = serde_json::from_str(&text(&output.stdout)).expect("one line");
     assert_eq!(line["to"], "deadletters");
     assert_eq!(line["value"]["base64"], "//57");
-    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(output.status.code(), Some(1));
 }
 
 #[test]
@@ -151,6 +151,9 @@ fn usage_errors_exit_with_2_and_say_what_to_do() {
         (vec!["check"], "FILE"),
         (vec!["check", "/nowhere/events.jsonl"], "/nowhere/events.jsonl"),
         (vec!["check", "--provider", "acme", "-"], "anthropic.messages"),
+        (vec!["check", "--provider", "xai.chat", "-"], "xai.chat is not supported yet"),
+        (vec!["demo", "--once", "--listen", "nowhere"], "--listen"),
+        (vec!["demo", "--once", "--listen", "192.0.2.1:1"], "--listen"),
         (vec!["check", "--now", "soon", "-"], "2026-01-01T00:00:00Z"),
         (vec!["policies", "SG99"], "SG01"),
         (vec!["validate", "--config", "/nowhere.yaml"], "no such file"),
@@ -172,12 +175,55 @@ fn validate_takes_the_minimal_configuration() {
     let arguments = ["validate", "--config", file.to_str().expect("a name")];
     let output = sluicegate(&arguments).env("SLUICEGATE__ENGINE__FINGERPRINT_KEY_FILE", &key).output().expect("runs");
     assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!(text(&output.stdout).starts_with("ok: group sluicegate, 1 input topics, profile standard"));
+    assert!(text(&output.stdout).starts_with("ok: group sluicegate, 1 input topic, profile standard"));
 
     std::fs::write(&key, "too short").expect("written");
     let output = sluicegate(&arguments).env("SLUICEGATE__ENGINE__FINGERPRINT_KEY_FILE", &key).output().expect("runs");
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("64 hexadecimal digits"), "{}", text(&output.stderr));
+}
+
+/// What could not be judged is never silent.
+#[test]
+fn check_says_what_it_could_not_judge() {
+    let event = |provider: &str, kind: &str, data: &str| {
+        format!(
+            r#"{{"specversion":"1.0","id":"1","source":"/t","type":"io.sluicegate.{kind}","provider":"{provider}","conversation":"c","datacontenttype":"application/json",{data}}}"#
+        )
+    };
+    let chat = event("xai.chat", "model.response.v1", r#""data":{"choices":[]}"#);
+    let broken = event("anthropic.messages", "model.response.v1", r#""data_base64":"e25v""#);
+    for (lines, said, summary, code) in [
+        ("tail -f app.log\n".to_owned(), vec!["-:1: invalid_json"], "1 record: 1 dead letter", 1),
+        (format!("{chat}\n"), vec!["-:1: unsupported_provider: xai.chat"], "1 of unsupported providers", 0),
+        (format!("{chat}\n{broken}\n"), vec!["-:2: undecodable_data"], "1 with undecodable data", 1),
+    ] {
+        let output = run(&["check", "-"], lines.as_bytes());
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        assert!(said.iter().all(|s| err.contains(s)) && err.contains("not judged: 1 "), "{lines}: {err}");
+        assert!(out.contains(summary), "{lines}: {out}");
+        assert_eq!(output.status.code(), Some(code), "{lines}: {err}");
+        assert_eq!(run(&["check", "--fail-on", "never", "-"], lines.as_bytes()).status.code(), Some(0));
+    }
+}
+
+/// Problems of the policies are listed although the key cannot be read, and a broken file is named.
+#[test]
+fn validate_lists_all_problems_at_once() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("gate.yaml");
+    let said = |text_of_file: &str| {
+        std::fs::write(&file, text_of_file).expect("written");
+        let output = run(&["validate", "--config", file.to_str().expect("a name")], b"");
+        assert_eq!(output.status.code(), Some(2));
+        text(&output.stderr)
+    };
+    let all = said(
+        "kafka: {bootstrap_servers: 'b:9092', inputs: [e]}\nengine: {fingerprint_key_file: /nowhere/key}\npolicy: {policies: {SG99: {}}}\n",
+    );
+    assert!(all.contains("engine.fingerprint_key_file") && all.contains("SG99"), "{all}");
+    let broken = said("kafka: [\n");
+    assert!(broken.contains("gate.yaml"), "{broken}");
 }
 
 #[test]
@@ -240,4 +286,21 @@ fn demo_once_shows_every_kind() {
         assert!(shown.contains(expected), "{expected} is missing in\n{shown}");
     }
     assert!(!output.stdout.contains(&0x1b), "colour without a terminal");
+    example_gives_a_verdict(&shown);
+}
+
+/// What the demo tells people to produce is judged, exactly as it is printed.
+fn example_gives_a_verdict(shown: &str) {
+    let (_, rest) = shown.split_once("echo '").expect("an example");
+    let (data, command) = rest.split_once('\'').expect("its end");
+    let command = command.split("  read ").next().expect("the command");
+    let mut event = serde_json::json!({"data": serde_json::from_str::<Value>(data).expect("JSON")});
+    for header in command.split("-H ce_").skip(1) {
+        let (name, value) = header.split_whitespace().next().and_then(|h| h.split_once('=')).expect("name=value");
+        event[name] = value.into();
+    }
+    event["conversation"] = "my-conversation".into();
+    let output = run(&["check", "--format", "json", "-"], format!("{event}\n").as_bytes());
+    let found = verdicts(&output.stdout);
+    assert!(found.len() == 1 && found[0].starts_with("call_1 tool_call "), "{found:?} {}", text(&output.stderr));
 }

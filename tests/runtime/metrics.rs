@@ -182,13 +182,14 @@ fn what_a_transaction_produced_counts_once_it_is_known_to_be_committed() {
     reporter.rebuilt(0, "timeout", true);
     assert_eq!(produced(), 2, "it was committed after all");
     tell_one(&reporter);
-    reporter.undone(0, "fenced", &Cause::Other("fenced".into()));
+    reporter.undone(0, "fenced", &Cause::Fenced("fenced".into()));
     reporter.rebuilt(0, "fenced", false);
     reporter.committed(0, 0, Duration::from_millis(3));
     assert_eq!(produced(), 2);
     for (outcome, n) in [("committed", 3), ("aborted", 1), ("abandoned", 1), ("fenced", 1), (OTHER, 0)] {
         assert_eq!(m.transactions.get([outcome]), n, "{outcome}");
     }
+    assert_eq!(m.transaction_aborts.get(["fenced"]), 1);
     assert_eq!((m.producer_rebuilds.get(["timeout"]), m.producer_rebuilds.get(["fenced"])), (1, 1));
 }
 

@@ -8,7 +8,8 @@ use super::{Exit, Failure, Global, engine};
 use crate::engine::provider::Provider;
 use crate::engine::state::PartitionState;
 use crate::engine::verdict::Decision;
-use crate::engine::{Emission, Engine, Input, Out, Remaining, TickSource, To};
+use crate::engine::wire::EventType;
+use crate::engine::{Emission, Engine, Input, Observation, Out, Remaining, TickSource, To};
 use crate::runtime::config::Need;
 use base64::Engine as _;
 use serde_json::value::RawValue;
@@ -53,10 +54,19 @@ enum FailOn {
 }
 
 fn provider(text: &str) -> Result<Provider, String> {
-    Provider::from_name(text).ok_or_else(|| {
-        let names: Vec<&str> = Provider::ALL.iter().map(|p| p.name()).collect();
-        format!("must be one of {}", names.join(", "))
-    })
+    let names = || {
+        let names: Vec<&str> = Provider::ALL.iter().filter(|p| p.supported()).map(|p| p.name()).collect();
+        names.join(", ")
+    };
+    match Provider::from_name(text) {
+        Some(provider) if provider.supported() => Ok(provider),
+        Some(provider) => Err(format!("{} is not supported yet: must be one of {}", provider.name(), names())),
+        None => Err(format!("must be one of {}", names())),
+    }
+}
+
+fn is_model(kind: EventType) -> bool {
+    matches!(kind, EventType::ModelRequest | EventType::ModelResponse | EventType::ModelChunk | EventType::ModelClosed)
 }
 
 fn time(text: &str) -> Result<i64, String> {
@@ -78,6 +88,10 @@ struct Session<'a, W: Write> {
     counts: BTreeMap<&'static str, u64>,
     records: u64,
     worst: Decision,
+    /// Records whose data could not be read, and of providers that are not judged.
+    undecodable: u64,
+    unsupported: u64,
+    deadletters: u64,
 }
 
 pub fn run(global: &Global, args: &Args) -> Result<Exit, Failure> {
@@ -94,6 +108,9 @@ pub fn run(global: &Global, args: &Args) -> Result<Exit, Failure> {
         counts: BTreeMap::new(),
         records: 0,
         worst: Decision::Allow,
+        undecodable: 0,
+        unsupported: 0,
+        deadletters: 0,
     };
     for (n, file) in args.files.iter().enumerate() {
         let partition = i32::try_from(n).map_err(|_| Failure::usage("too many files"))?;
@@ -103,12 +120,14 @@ pub fn run(global: &Global, args: &Args) -> Result<Exit, Failure> {
         session.report(Style::new(global, &io::stdout()))?;
     }
     session.out.flush()?;
+    session.say_unjudged();
     let limit = match args.fail_on {
         FailOn::Redact => Decision::Redact,
         FailOn::Block => Decision::Block,
         FailOn::Never => return Ok(Exit::Fine),
     };
-    Ok(if session.worst >= limit { Exit::Findings } else { Exit::Fine })
+    let unread = session.deadletters > 0 || session.undecodable > 0;
+    Ok(if unread || session.worst >= limit { Exit::Findings } else { Exit::Fine })
 }
 
 impl<W: Write> Session<'_, W> {
@@ -233,6 +252,7 @@ impl<W: Write> Session<'_, W> {
     fn record(&mut self, input: &Input<'_>, name: &str, state: &mut PartitionState) -> Result<(), Failure> {
         self.engine.step(state, input, &mut self.emitted);
         self.records += 1;
+        self.observations(name, input.offset);
         self.emissions(name, Some(input.offset))
     }
 
@@ -244,6 +264,51 @@ impl<W: Write> Session<'_, W> {
             if remaining == Remaining::None {
                 return Ok(());
             }
+        }
+    }
+
+    /// Says which record could not be judged, and why: silence would read as innocence.
+    fn observations(&mut self, name: &str, offset: i64) {
+        let mut said = Vec::new();
+        for observation in &self.emitted.observations {
+            match observation {
+                Observation::Undecodable { .. } => {
+                    self.undecodable += 1;
+                    said.push("undecodable_data: the data is not JSON that can be read".to_owned());
+                }
+                Observation::DeadLetter { reason } => {
+                    self.deadletters += 1;
+                    said.push(format!("{reason}: dead letter"));
+                }
+                Observation::Event { provider: Some(provider), kind }
+                    if *kind == EventType::McpMessage || (is_model(*kind) && !provider.supported()) =>
+                {
+                    self.unsupported += 1;
+                    said.push(format!("unsupported_provider: {} is not judged yet", provider.name()));
+                }
+                _ => {}
+            }
+        }
+        let line = offset + 1;
+        for what in said {
+            let _ = writeln!(io::stderr(), "{name}:{line}: {what}");
+        }
+    }
+
+    /// What the summary counts beside verdicts and dead letters.
+    fn unjudged(&self) -> Vec<String> {
+        let counted = [(self.undecodable, "with undecodable data"), (self.unsupported, "of unsupported providers")];
+        counted.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect()
+    }
+
+    fn say_unjudged(&self) {
+        let mut counts = Vec::new();
+        if self.deadletters > 0 {
+            counts.push(count(self.deadletters, "dead letter"));
+        }
+        counts.extend(self.unjudged());
+        if !counts.is_empty() {
+            let _ = writeln!(io::stderr(), "not judged: {}", counts.join(", "));
         }
     }
 
@@ -306,11 +371,21 @@ impl<W: Write> Session<'_, W> {
         if !self.rows.is_empty() {
             write!(self.out, "{}", table(style, &head, &self.rows))?;
         }
-        let counts: Vec<String> = self.counts.iter().map(|(what, n)| format!("{n} {what}")).collect();
+        let named = |(what, n): (&&str, &u64)| match what.strip_suffix('s').filter(|one| one.contains(' ')) {
+            Some(one) => count(*n, one),
+            None => format!("{n} {what}"),
+        };
+        let mut counts: Vec<String> = self.counts.iter().map(named).collect();
+        counts.extend(self.unjudged());
         let counts = if counts.is_empty() { "nothing to judge".into() } else { counts.join(", ") };
-        writeln!(self.out, "{} records: {counts}", self.records)?;
+        writeln!(self.out, "{}: {counts}", count(self.records, "record"))?;
         Ok(())
     }
+}
+
+/// `1 record`, `2 records`.
+pub fn count(n: u64, one: &str) -> String {
+    format!("{n} {one}{}", if n == 1 { "" } else { "s" })
 }
 
 /// Call and tool, checkpoint, decision, action, rules.

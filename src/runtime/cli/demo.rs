@@ -41,6 +41,11 @@ pub struct Args {
 const EVENTS: &str = include_str!("demo/events.jsonl");
 const TOPIC: &str = "agent.events";
 const PARTITIONS: i32 = 4;
+/// A response with one tool call: whoever produces it sees its verdict.
+const EXAMPLE: &str = concat!(
+    r#"{"id":"msg_1","type":"message","role":"assistant","model":"m","stop_reason":"tool_use","#,
+    r#""content":[{"type":"tool_use","id":"call_1","name":"my_tool","input":{"city":"Lyon"}}]}"#,
+);
 /// How long the sample may take with `--once`.
 const LIMIT: Duration = Duration::from_secs(90);
 
@@ -63,6 +68,9 @@ const SCENES: &[(&str, &str)] = &[
 ];
 
 pub fn run(global: &Global, args: &Args) -> Result<Exit, Failure> {
+    let listen: std::net::SocketAddr = args.listen.parse().map_err(|_| {
+        Failure::usage(format!("--listen {:?}: must be address:port, such as 127.0.0.1:9464", args.listen))
+    })?;
     let mut config = global.load(Need::Engine)?;
     if config.log.level == "info" && config.log.format == LogFormat::Human {
         config.log.level = "warn".into();
@@ -91,11 +99,12 @@ pub fn run(global: &Global, args: &Args) -> Result<Exit, Failure> {
     let runtime = runtime.map_err(|e| Failure::Said(Exit::Environment, format!("no thread runtime: {e}")))?;
     let interrupted = Arc::new(AtomicBool::new(false));
     let (listener, address) = runtime.block_on(async {
+        // A port that is taken is no reason to show nothing.
         let bound = match admin::bind(&args.listen).await {
-            Ok(bound) => Ok(bound),
-            Err(_) => admin::bind("127.0.0.1:0").await,
+            Err(_) if listen.ip().is_loopback() => admin::bind("127.0.0.1:0").await,
+            bound => bound,
         };
-        bound.map_err(|e| Failure::Said(Exit::Environment, e))
+        bound.map_err(|e| Failure::usage(e.replace("http.listen", "--listen")))
     })?;
     runtime.spawn(admin::serve(listener, admin, std::future::pending()));
     let mut signals = runtime.block_on(async { Signals::new() })?;
@@ -267,9 +276,9 @@ impl Show<'_> {
              \x20 outputs   {}\n\
              \x20 page      http://{address}/\n\
              \x20 metrics   http://{address}/metrics\n\
-             \x20 produce   echo '{{\"call_id\":\"call_1\",\"tool\":\"mine\",\"outcome\":\"ok\",\"content\":\"hello\"}}' | \\\n\
+             \x20 produce   echo '{EXAMPLE}' | \\\n\
              \x20             kcat -P -b {} -t {TOPIC} -k my-conversation -H ce_specversion=1.0 -H ce_id=1 -H ce_source=/me \\\n\
-             \x20             -H ce_type=io.sluicegate.tool.result.v1 -H ce_provider=anthropic.messages\n\
+             \x20             -H ce_type=io.sluicegate.model.response.v1 -H ce_provider=anthropic.messages\n\
              \x20 read      kcat -C -b {} -t {}\n",
             bold("Sluicegate"),
             env!("CARGO_PKG_VERSION"),
@@ -293,7 +302,7 @@ impl Show<'_> {
             let reason = record.headers.iter().find(|(n, _)| n == "sluicegate_dlq_reason");
             let reason = reason.map_or_else(String::new, |(_, v)| String::from_utf8_lossy(v).into_owned());
             let (dead, none) = (Cell(Tone::Bad, "dead letter".into()), || Cell::from("-"));
-            return vec![self.scene("ops-broken"), none(), none(), none(), dead, reason.into()];
+            return vec![self.origin(record), none(), none(), none(), dead, reason.into()];
         }
         *counts.entry(value["action"].as_str().unwrap_or("-").to_owned()).or_default() += 1;
         let mut cells = vec![self.scene(value["conversation"].as_str().unwrap_or("-"))];
@@ -304,6 +313,23 @@ impl Show<'_> {
     fn scene(&self, conversation: &str) -> Cell {
         let scene = SCENES.iter().find(|(c, _)| *c == conversation).map(|(_, scene)| *scene);
         scene.map_or_else(|| conversation.into(), |scene| format!("{conversation} ({scene})").into())
+    }
+
+    /// A dead letter by its record's key, or by its place where it has none.
+    fn origin(&self, record: &Seen) -> Cell {
+        let key: String = String::from_utf8_lossy(record.key.as_deref().unwrap_or_default())
+            .chars()
+            .filter(|c| c.is_ascii_graphic())
+            .take(WIDTHS[0])
+            .collect();
+        if !key.is_empty() {
+            return self.scene(&key);
+        }
+        let of = |name: &str| {
+            let found = record.headers.iter().find(|(n, _)| n == name);
+            found.map_or_else(|| "-".into(), |(_, v)| String::from_utf8_lossy(v).into_owned())
+        };
+        format!("{TOPIC}/{} offset {}", of("sluicegate_dlq_partition"), of("sluicegate_dlq_offset")).into()
     }
 
     fn summarise(&self, records: usize, counts: &BTreeMap<String, u64>) -> Result<(), Failure> {
@@ -317,7 +343,9 @@ impl Show<'_> {
             .collect();
         let verdicts: u64 = order[..3].iter().filter_map(|o| counts.get(*o)).sum();
         self.say(&format!(
-            "\n{records} records judged, {verdicts} verdicts\n{}",
+            "\n{} judged, {}\n{}",
+            check::count(records as u64, "record"),
+            check::count(verdicts, "verdict"),
             table(self.style, &["action", "count"], &rows).trim_end()
         ))
     }

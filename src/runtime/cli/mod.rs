@@ -24,7 +24,7 @@ use std::process::ExitCode;
 const EXIT_CODES: &str = "\
 Exit codes:
   0  fine
-  1  findings at or above --fail-on (check)
+  1  findings at or above --fail-on, or input that could not be read (check)
   2  usage or configuration
   3  forced stop (a second signal)
   4  environment: broker, permissions, topics, state

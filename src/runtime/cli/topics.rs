@@ -41,7 +41,7 @@ pub fn run(global: &Global, args: &Args) -> Result<Exit, Failure> {
         Command::Apply { replication } => {
             topics::apply(&settings, &plans, replication.map_or(-1, i32::from))?;
             let n = plans.iter().filter(|p| matches!(p.action, Action::Create { .. } | Action::Grow { .. })).count();
-            writeln!(out, "\n{n} topics changed")?;
+            writeln!(out, "\n{} changed", super::check::count(n as u64, "topic"))?;
         }
     }
     out.flush()?;
@@ -61,7 +61,9 @@ fn planned(style: Style, plans: &[TopicPlan]) -> String {
         .map(|p| {
             let (tone, action) = match p.action {
                 Action::Nothing => (Tone::Dim, "in order".into()),
-                Action::Create { partitions } => (Tone::Warn, format!("create with {partitions} partitions")),
+                Action::Create { partitions } => (Tone::Warn, {
+                    format!("create with {partitions} partition{}", if partitions == 1 { "" } else { "s" })
+                }),
                 Action::Grow { from, to } => (Tone::Warn, format!("widen from {from} to {to} partitions")),
                 Action::MissingInput => (Tone::Bad, "missing; belongs to the producers".into()),
             };

@@ -16,9 +16,9 @@ pub fn run(global: &Global, _args: &Args) -> Result<Exit, Failure> {
     let mut out = std::io::stdout().lock();
     writeln!(
         out,
-        "ok: group {}, {} input topics, profile {profile}, {} policies, digest {}",
+        "ok: group {}, {}, profile {profile}, {} policies, digest {}",
         config.kafka.group,
-        config.kafka.inputs.len(),
+        super::check::count(config.kafka.inputs.len() as u64, "input topic"),
         Policies::catalogue().len(),
         engine.policy_digest(),
     )?;

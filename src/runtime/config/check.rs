@@ -28,9 +28,8 @@ impl Config {
                 ),
             ));
         }
-        if let Ok(settings) = self.engine_settings("", None)
-            && let Err(problems) = Engine::new(settings)
-        {
+        // A key that cannot be read hides no problem of the policies.
+        if let Err(problems) = Engine::new(self.engine_settings_with([0; 32], "", None)) {
             p.extend(problems.into_iter().map(placed));
         }
         if self.fleets.len() > 32 {
@@ -58,7 +57,7 @@ impl Config {
         if need == Need::Run && self.engine.fingerprint_key_file.is_none() {
             p.push(problem(
                 "engine.fingerprint_key_file",
-                "missing: make one with `head -c 32 /dev/urandom > key` and give all instances the same file",
+                "missing: make one with `head -c 32 /dev/urandom > fingerprint.key` and give all instances the same file",
             ));
         }
         let mut seen = BTreeSet::new();

@@ -53,6 +53,11 @@ impl Config {
     /// # Errors
     /// The fingerprint key cannot be read.
     pub fn engine_settings(&self, cluster: &str, profile: Option<Profile>) -> Result<Settings, Problem> {
+        Ok(self.engine_settings_with(self.fingerprint_key()?, cluster, profile))
+    }
+
+    /// As [`Config::engine_settings`], with this key.
+    pub(super) fn engine_settings_with(&self, key: [u8; 32], cluster: &str, profile: Option<Profile>) -> Settings {
         let mut policy = self.policy.clone();
         if let Some(profile) = profile {
             policy.profile = profile;
@@ -60,18 +65,18 @@ impl Config {
         if policy.bundle.is_empty() {
             policy.bundle = "default".into();
         }
-        Ok(Settings {
+        Settings {
             limits: self.engine.limits.clone(),
             policy,
             redacted: self.engine.redacted,
             dead_letter_payload: self.engine.dead_letter_payload,
-            fingerprint_key: self.fingerprint_key()?,
+            fingerprint_key: key,
             cluster: cluster.into(),
             group: self.kafka.group.clone(),
             trust_event_time: false,
             lines: false,
             fleet_labels: self.fleets.keys().cloned().collect(),
-        })
+        }
     }
 
     /// What the worker and its Kafka adapter need, for a file that was checked for [`Need::Kafka`].

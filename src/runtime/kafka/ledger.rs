@@ -17,7 +17,6 @@ use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer, Prod
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use super::{is_denied, is_fenced, is_generation, is_transport};
-use crate::runtime::environment::EnvironmentError;
 use crate::runtime::port::{Cause, Commit, Ledger, PortError, Positions, Publish, Target};
 use crate::runtime::settings::{Settings, state_topic};
 
@@ -62,6 +61,7 @@ impl ProducerContext for Context {
             }
             Some(code) if is_transport(code) => Cause::Transport(error.to_string()),
             Some(code) if is_denied(code) => Cause::Denied(format!("{}: {error}", record.topic())),
+            Some(code) if is_fenced(code) => Cause::Fenced(format!("{}: {error}", record.topic())),
             _ => Cause::Other(format!("{} [{}]: {error}", record.topic(), record.partition())),
         };
         self.0.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(cause);
@@ -133,7 +133,13 @@ impl KafkaLedger {
                         pause = (pause * 2).min(Duration::from_millis(200));
                     }
                     Verdict::Abort(cause) => return Err(Commit::Aborted(cause)),
-                    Verdict::Indefinite(cause) => return Err(Commit::Indefinite(cause)),
+                    // A dead producer may say only in its fatal error that it was fenced.
+                    Verdict::Indefinite(cause) => {
+                        return Err(match refused(producer, cause.to_string(), &error) {
+                            fenced @ Cause::Fenced(_) => Commit::Fenced(fenced),
+                            _ => Commit::Indefinite(cause),
+                        });
+                    }
                     Verdict::Fenced(cause) => return Err(Commit::Fenced(cause)),
                 },
             }
@@ -147,7 +153,8 @@ impl Ledger for KafkaLedger {
     fn begin(&mut self) -> Result<(), Cause> {
         self.reports.transport.store(false, Ordering::Release);
         let _ = self.failure();
-        self.producer()?.begin_transaction().map_err(|e| Cause::Other(e.to_string()))
+        let producer = self.producer()?;
+        producer.begin_transaction().map_err(|e| refused(producer, e.to_string(), &e))
     }
 
     fn publish(&mut self, record: Publish<'_>) -> Result<(), Cause> {
@@ -184,7 +191,7 @@ impl Ledger for KafkaLedger {
                     let bytes = refused.payload.map_or(0, <[u8]>::len) + refused.key.map_or(0, <[u8]>::len);
                     return Err(Cause::TooLarge { topic: topic.to_owned(), bytes });
                 }
-                Err((error, _)) => return Err(Cause::Other(format!("{topic}: {error}"))),
+                Err((error, _)) => return Err(refused(producer, format!("{topic}: {error}"), &error)),
             }
         }
     }
@@ -233,6 +240,7 @@ impl Ledger for KafkaLedger {
             Ok(()) if self.reports.transport.load(Ordering::Acquire) => Commit::Indefinite(cause),
             Ok(()) => Commit::Aborted(cause),
             Err(Commit::Fenced(why)) => Commit::Fenced(why),
+            Err(_) if matches!(cause, Cause::Fenced(_)) => Commit::Fenced(cause),
             Err(_) => Commit::Indefinite(cause),
         }
     }
@@ -253,10 +261,19 @@ impl Ledger for KafkaLedger {
 fn init_error(error: &KafkaError) -> PortError {
     match error.rdkafka_error_code() {
         Some(Code::InvalidTransactionTimeout) => {
-            PortError::Fatal(format!("the broker refuses kafka.transaction_timeout: {error}"))
+            PortError::Fatal(format!("the broker refuses worker.transaction_timeout: {error}"))
         }
         Some(code) if is_denied(code) => PortError::Fatal(format!("the transactional id may not be used: {error}")),
         _ => PortError::Transient(error.to_string()),
+    }
+}
+
+/// A call that the client itself refused: a dead producer says only in its fatal error what it died of.
+fn refused(producer: &BaseProducer<Context>, why: String, error: &KafkaError) -> Cause {
+    let fatal = producer.client().fatal_error().map(|(code, _)| code);
+    match fatal.or(error.rdkafka_error_code()) {
+        Some(code) if is_fenced(code) => Cause::Fenced(why),
+        _ => Cause::Other(why),
     }
 }
 
@@ -284,7 +301,7 @@ fn classify(error: &KafkaError) -> Verdict {
             | Code::CoordinatorNotAvailable
     );
     match code {
-        _ if is_fenced(code) => Verdict::Fenced(Cause::Other(why)),
+        _ if is_fenced(code) => Verdict::Fenced(Cause::Fenced(why)),
         _ if is_transport(code) => Verdict::Indefinite(Cause::Timeout(why)),
         // The broker answered; nothing is on its way any more.
         _ if answered && inner.is_retriable() => Verdict::Again,
@@ -295,13 +312,4 @@ fn classify(error: &KafkaError) -> Verdict {
         _ if inner.txn_requires_abort() => Verdict::Abort(Cause::Other(why)),
         _ => Verdict::Indefinite(Cause::Other(why)),
     }
-}
-
-/// The message of a fenced worker, for the end of the process.
-pub fn fenced_error(settings: &Settings, worker: u32) -> EnvironmentError {
-    EnvironmentError::new(
-        "producer_fenced",
-        format!("another process uses the transactional id {}-{}-{worker}", settings.group, settings.instance),
-        "give every instance its own name (SLUICEGATE__INSTANCE), or stop the other one",
-    )
 }

@@ -19,7 +19,7 @@ use rdkafka::types::RDKafkaRespErr;
 
 use crate::runtime::environment::EnvironmentError;
 use crate::runtime::port::{Inbound, PartitionId, PortError, Record, Source};
-use crate::runtime::settings::Settings;
+use crate::runtime::settings::{Settings, Start};
 
 /// How many headers fit on the stack.
 const FEW: usize = 24;
@@ -84,8 +84,12 @@ impl ClientContext for Context {
             .values()
             .filter(|b| b.nodeid >= 0 && matches!(b.state.as_str(), "UP" | "UPDATE"))
             .map(|b| b.nodeid);
+        let up = up.collect::<BTreeSet<_>>().len();
+        if up > 0 {
+            super::outage::over();
+        }
         let mut shared = self.shared();
-        shared.brokers = Some(up.collect::<BTreeSet<_>>().len());
+        shared.brokers = Some(up);
         for (topic, partitions) in &statistics.topics {
             for partition in partitions.partitions.values().filter(|p| p.desired && p.ls_offset >= 0) {
                 if let Some(at) = self.id(topic, partition.partition) {
@@ -127,6 +131,8 @@ pub struct KafkaSource {
     /// Partition numbers whose end was reported while several topics have them, and when it was last looked up.
     unclear: BTreeMap<i32, Option<Instant>>,
     positions: BTreeMap<PartitionId, i64>,
+    /// Which topics are narrower than an input, when that was last asked.
+    narrow: BTreeMap<u16, Option<String>>,
 }
 
 impl KafkaSource {
@@ -144,6 +150,7 @@ impl KafkaSource {
             settings: Arc::clone(settings),
             unclear: BTreeMap::new(),
             positions: BTreeMap::new(),
+            narrow: BTreeMap::new(),
         })
     }
 
@@ -321,8 +328,10 @@ impl Source for KafkaSource {
     }
 
     fn writable(&mut self, topic: u16, limit: Duration) -> Result<i32, PortError> {
-        let input = self.context.name(PartitionId { topic, partition: 0 });
+        let input = self.context.name(PartitionId { topic, partition: 0 }).to_owned();
+        let input = input.as_str();
         let mut least = i32::MAX;
+        let mut counts = Vec::new();
         let state = crate::runtime::settings::state_topic(input);
         for name in self.settings.outputs().into_iter().chain(self.settings.durable.then_some(state.as_str())) {
             let metadata = self
@@ -331,8 +340,41 @@ impl Source for KafkaSource {
                 .map_err(|e| PortError::Transient(format!("{name}: {e}")))?;
             let count = metadata.topics().iter().find(|t| t.name() == name).map_or(0, |t| t.partitions().len());
             least = least.min(i32::try_from(count).unwrap_or(i32::MAX));
+            counts.push((name.to_owned(), count));
         }
+        let has = self.consumer()?.fetch_metadata(Some(input), limit).ok();
+        let has = has.and_then(|m| m.topics().first().map(|t| t.partitions().len())).unwrap_or(0);
+        let topics: Vec<String> = counts
+            .iter()
+            .filter(|(_, count)| *count < has)
+            .map(|(name, n)| format!("topic {name} has {n} partition{}", if *n == 1 { "" } else { "s" }))
+            .collect();
+        let why = (!topics.is_empty()).then(|| format!("{}, input {input} has {has}", topics.join(", ")));
+        self.narrow.insert(topic, why);
         Ok(least)
+    }
+
+    fn narrow(&self, topic: u16) -> Option<String> {
+        self.narrow.get(&topic).cloned().flatten()
+    }
+
+    fn backlog(&mut self, parts: &[PartitionId], limit: Duration) -> Vec<(PartitionId, i64)> {
+        let until = Instant::now() + limit;
+        let Ok(committed) = self.committed(parts, limit) else { return Vec::new() };
+        let earliest = self.settings.start == Start::Earliest;
+        let mut found = Vec::new();
+        for &at in parts {
+            let left = until.saturating_duration_since(Instant::now());
+            let Ok(consumer) = self.consumer() else { break };
+            if left.is_zero() {
+                break;
+            }
+            let Ok((low, high)) = consumer.fetch_watermarks(self.context.name(at), at.partition, left) else { break };
+            let begin = if earliest { low } else { high };
+            let next = committed.get(&at).copied().flatten().unwrap_or(begin);
+            found.push((at, (high - next).max(0)));
+        }
+        found
     }
 
     fn end(&self, at: PartitionId) -> Option<i64> {
@@ -396,6 +438,6 @@ pub(crate) fn client_error(error: &KafkaError) -> EnvironmentError {
     EnvironmentError::new(
         "kafka_client",
         format!("the Kafka client could not be made: {error}"),
-        "correct kafka.properties: the message names the property",
+        "correct the setting of kafka.properties, kafka.sasl or kafka.ca_file that the message is about",
     )
 }

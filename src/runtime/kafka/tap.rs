@@ -70,6 +70,7 @@ pub struct Seen {
     pub topic: String,
     pub partition: i32,
     pub offset: i64,
+    pub key: Option<Vec<u8>>,
     pub headers: Vec<(String, Vec<u8>)>,
     pub value: Option<Vec<u8>>,
 }
@@ -108,6 +109,7 @@ impl Tap {
             topic: record.topic().to_owned(),
             partition: record.partition(),
             offset: record.offset(),
+            key: record.key().map(<[u8]>::to_vec),
             headers,
             value: record.payload().map(<[u8]>::to_vec),
         })

@@ -89,46 +89,50 @@ pub fn inspect(settings: &Settings) -> Result<Cluster, EnvironmentError> {
 /// Refuses what cannot work, and says what cannot work yet: the inputs whose outputs have too few partitions.
 pub fn check(settings: &Settings) -> Result<Cluster, EnvironmentError> {
     let cluster = inspect(settings)?;
-    for name in settings.inputs.iter().map(String::as_str).chain(settings.outputs()) {
-        require(&cluster, name, settings.inputs.iter().any(|i| i == name))?;
-    }
+    require(settings, &cluster)?;
     if !settings.durable {
         return Ok(cluster);
     }
-    for input in &settings.inputs {
-        require(&cluster, &state_topic(input), false)?;
-    }
     let limits = message_limits(settings)?;
-    let needs = settings
-        .inputs
-        .iter()
-        .map(|i| (state_topic(i), settings.sizes.entry, "a state entry (limits.entry_bytes)"))
-        .chain([(settings.verdicts.clone(), settings.sizes.verdict, "a verdict (limits.verdict_bytes)")]);
+    let needs = settings.inputs.iter().map(|i| (state_topic(i), settings.sizes.entry, "a state entry")).chain([(
+        settings.verdicts.clone(),
+        settings.sizes.verdict,
+        "a verdict (engine.limits.verdict_bytes)",
+    )]);
     for (topic, bytes, what) in needs {
         let Some(&limit) = limits.get(&topic) else {
             continue;
         };
         if limit < bytes + FRAMING {
+            let lower = if topic == settings.verdicts { ", or lower engine.limits.verdict_bytes" } else { "" };
             return Err(EnvironmentError::new(
                 "topic_limit",
                 format!("topic {topic} allows {limit} bytes a record, which cannot hold {what} of {bytes} bytes"),
-                format!("set max.message.bytes of {topic} to at least {}, or lower the limit", bytes + FRAMING),
+                format!("set max.message.bytes of {topic} to at least {}{lower}", bytes + FRAMING),
             ));
         }
     }
     Ok(cluster)
 }
 
-fn require(cluster: &Cluster, name: &str, input: bool) -> Result<(), EnvironmentError> {
-    if cluster.topics.contains_key(name) {
+/// All topics that are not there, at once.
+fn require(settings: &Settings, cluster: &Cluster) -> Result<(), EnvironmentError> {
+    let absent = |name: &String| !cluster.topics.contains_key(name);
+    let inputs = settings.inputs.iter().filter(|n| absent(n)).map(|n| format!("input topic {n} does not exist"));
+    let states = settings.inputs.iter().filter(|_| settings.durable).map(|i| state_topic(i));
+    let ours = settings.outputs().map(str::to_owned).into_iter().chain(states).filter(absent);
+    let mut missing: Vec<String> = inputs.collect();
+    let repair = match missing.is_empty() {
+        true => "run `sluicegate topics apply`, or grant Describe",
+        false => {
+            "create what is an input as its producers need it, or grant Describe; then run `sluicegate topics apply`"
+        }
+    };
+    missing.extend(ours.map(|n| format!("topic {n} does not exist")));
+    if missing.is_empty() {
         return Ok(());
     }
-    let (kind, repair) = if input {
-        ("input topic", "create it as its producers need it, or grant Describe; then run `sluicegate topics apply`")
-    } else {
-        ("topic", "run `sluicegate topics apply`, or grant Describe")
-    };
-    let what = format!("{kind} {name} does not exist, or this principal may not see it");
+    let what = format!("{}, or this principal may not see it", missing.join(", "));
     Err(EnvironmentError::new("topic_missing", what, repair))
 }
 
@@ -294,7 +298,8 @@ fn unreachable(settings: &Settings, error: &KafkaError, seen: Option<String>, de
                 settings.bootstrap,
                 mechanism.map_or("none", String::as_str)
             ),
-            "check kafka.properties: security.protocol, sasl.mechanism, sasl.username and the password file",
+            "check kafka.security_protocol, kafka.sasl.mechanism, kafka.sasl.username and kafka.sasl.password_file; for a \
+             certificate kafka.ca_file",
         );
     }
     EnvironmentError::new(
@@ -304,7 +309,7 @@ fn unreachable(settings: &Settings, error: &KafkaError, seen: Option<String>, de
             settings.bootstrap,
             settings.startup_timeout.as_secs_f32()
         ),
-        "check kafka.bootstrap_servers, the network, and security.protocol",
+        "check kafka.bootstrap_servers, the network, kafka.security_protocol, and for TLS kafka.ca_file",
     )
 }
 

@@ -64,6 +64,7 @@ where
         let commit = match self.batch.open {
             true => self.ports.ledger.abort(cause, self.settings.transaction_timeout),
             // The transaction could not even begin.
+            false if matches!(cause, Cause::Fenced(_)) => Commit::Fenced(cause),
             false => Commit::Indefinite(cause),
         };
         self.undo(commit)
@@ -86,7 +87,10 @@ where
             let error = EnvironmentError::new(
                 "output_too_large",
                 format!("a record of {bytes} bytes for topic {topic} was refused as too large"),
-                format!("raise max.message.bytes of {topic}, or lower limits.output_bytes and limits.verdict_bytes"),
+                format!(
+                    "raise max.message.bytes of {topic}, or lower engine.limits.output_bytes and \
+                     engine.limits.verdict_bytes"
+                ),
             );
             return Err(Ended::Environment(error));
         }
@@ -101,11 +105,12 @@ where
                 let now = self.ports.clock.now();
                 self.fenced.retain(|at| now.saturating_sub(*at) < Duration::from_secs(60));
                 self.fenced.push(now);
+                self.say_fenced(now);
                 if self.fenced.len() >= FENCED_MAX {
                     return Err(Ended::Environment(EnvironmentError::new(
                         "producer_fenced",
-                        format!("another process uses the transactional id of instance {}", self.settings.instance),
-                        "give every instance its own name, or stop the other one",
+                        format!("another process uses transactional.id {}", self.transactional_id()),
+                        "give each instance its own kafka.instance, or stop the other one",
                     )));
                 }
                 // Two that fence each other in step would never find out who stays.
@@ -124,6 +129,33 @@ where
         // An abort that repeats is not helped by haste.
         let pause = Duration::from_millis(20) * (1 << self.failures.min(6));
         if self.failures > 1 { self.pause(pause) } else { Ok(()) }
+    }
+
+    fn transactional_id(&self) -> String {
+        self.settings.transactional_id(self.number)
+    }
+
+    /// One line a minute. A broker fences too what was open for longer than the transaction's timeout.
+    fn say_fenced(&self, now: Duration) {
+        let late = self.batch.open && now.saturating_sub(self.batch.since) >= self.settings.transaction_timeout;
+        if self.fenced.len() > 1 {
+            return;
+        }
+        let (worker, id) = (self.number, self.transactional_id());
+        if late {
+            tracing::error!(
+                event = "producer.fenced",
+                worker,
+                "a transaction of {id} was open for longer than worker.transaction_timeout, and the broker ended it: \
+                 look for a process that was stopped or starved"
+            );
+        } else {
+            tracing::error!(
+                event = "producer.fenced",
+                worker,
+                "another process uses transactional.id {id}: give each instance its own kafka.instance"
+            );
+        }
     }
 
     /// A new producer settles what the old one left; then the committed offsets say how it went.

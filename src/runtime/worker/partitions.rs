@@ -10,6 +10,8 @@ use crate::runtime::port::{Cause, Clock, Ledger, PartitionId, PortError, Ready, 
 
 /// How long a question about the width of the output topics may take.
 const ASK: Duration = Duration::from_secs(5);
+/// How long the lag of parked partitions may take to find out; it is only told.
+const BACKLOG: Duration = Duration::from_secs(1);
 
 impl<J, S, L, C, R> Worker<J, S, L, C, R>
 where
@@ -136,13 +138,18 @@ where
 
     fn park(&mut self, at: PartitionId, width: i32) {
         let topic = self.settings.inputs.get(usize::from(at.topic)).map_or("", String::as_str);
+        let narrow = self.ports.source.narrow(at.topic);
         tracing::error!(
             event = "partition.parked",
             topic,
             partition = at.partition,
             writable = width,
-            repair = "sluicegate topics apply",
+            why = narrow.as_deref().unwrap_or("the partitions of its outputs are not known yet"),
+            repair = "run `sluicegate topics apply`",
         );
+        if let Some(why) = narrow {
+            self.telemetry.narrow(at.topic, &why);
+        }
         self.telemetry.phase(at, Some(PhaseKind::Parked));
         self.phases.insert(at, Phase::Parked { seen: None });
     }
@@ -157,6 +164,11 @@ where
         self.last_look = now;
         let parked: Vec<_> =
             self.phases.iter().filter(|(_, p)| matches!(p, Phase::Parked { .. })).map(|(at, _)| *at).collect();
+        if !parked.is_empty() {
+            for (at, records) in self.ports.source.backlog(&parked, BACKLOG) {
+                self.telemetry.lag(at, records, 0);
+            }
+        }
         let mut widths = BTreeMap::new();
         for at in parked {
             let width = *widths.entry(at.topic).or_insert_with(|| self.width(at.topic));
@@ -198,7 +210,7 @@ where
             tracing::debug!(event = "worker.stop", error = %error);
         }
         self.ports.source.close();
-        tracing::info!(event = "worker.ended", worker = self.number, ended = ?ended);
+        tracing::info!(event = "worker.ended", worker = self.number, ended = ended.name());
     }
 
     fn log_rebalance(&self, kind: &'static str, parts: &[PartitionId]) {
