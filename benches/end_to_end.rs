@@ -116,12 +116,16 @@ fn world(bootstrap: &str) -> Settings {
     settings
 }
 
-fn produce(settings: &Settings, records: &[Record]) {
-    let producer: BaseProducer = ClientConfig::new()
+fn producer(settings: &Settings) -> BaseProducer {
+    ClientConfig::new()
         .set("bootstrap.servers", &settings.bootstrap)
         .set("enable.idempotence", "true")
         .create()
-        .expect("a producer");
+        .expect("a producer")
+}
+
+/// Sends records and waits until they are acknowledged.
+fn produce(producer: &BaseProducer, settings: &Settings, records: &[Record]) {
     for (n, Record(conversation, kind, value)) in records.iter().enumerate() {
         let headers = [
             ("content-type", "application/json"),
@@ -169,7 +173,8 @@ fn percentile<T: Ord + Copy + Default>(values: &Mutex<Vec<T>>, of: usize) -> T {
 /// Judges records that are all there already, then a trickle, and prints what it took.
 fn measure<J: Judge>(name: &str, bootstrap: &str, judge: J, records: &[Record]) {
     let settings = world(bootstrap);
-    produce(&settings, records);
+    let producer = producer(&settings);
+    produce(&producer, &settings, records);
     let (meter, stop) = (Arc::new(Meter::default()), Arc::new(Stop::default()));
     let (inner, telemetry, own) = (Arc::clone(&stop), Arc::clone(&meter), settings.clone());
     let before = cpu();
@@ -194,8 +199,9 @@ fn measure<J: Judge>(name: &str, bootstrap: &str, judge: J, records: &[Record]) 
         percentile(&meter.commits, 99).as_secs_f64() * 1e3,
     );
     lock(&meter.latency).clear();
-    for piece in records.chunks(1).take(500) {
-        produce(&settings, piece);
+    for piece in records.chunks(1).take(300) {
+        produce(&producer, &settings, piece);
+        std::thread::sleep(Duration::from_millis(10));
     }
     std::thread::sleep(Duration::from_millis(300));
     println!(
