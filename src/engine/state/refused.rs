@@ -16,7 +16,7 @@ impl Session<'_> {
     /// Adds a call; `None` if it ended at once: over a limit, or fragments that nothing can end any more, or at
     /// a place that is settled.
     pub(super) fn admit(&mut self, exchange: u32, call: Call, ready: &mut Vec<Ready>) -> Option<u32> {
-        let Some(known) = self.conversation().exchanges.get(&exchange) else { return None };
+        let known = self.conversation().exchanges.get(&exchange)?;
         if known.settled.contains(call.slot) && self.latest(exchange, call.slot).is_none() {
             if !call.orphan {
                 self.tally(exchange, |e| e.refused = e.refused.saturating_add(1));
