@@ -13,8 +13,8 @@ const ARROWS: [(&str, &[&str]); 12] = [
     ("provider", &["envelope", "event", "json", "layer"]),
     ("wire", &["envelope", "event", "json", "layer", "provider"]),
     ("state", &["decision", "event", "json"]),
-    ("policy", &["decision", "event", "json", "layer", "state"]),
     ("digest", &["event", "state"]),
+    ("policy", &["decision", "digest", "event", "json", "layer", "state"]),
     ("verdict", &["decision", "digest", "json", "layer", "policy", "provider"]),
     ("redact", &["decision", "digest", "envelope", "event", "json", "layer"]),
 ];

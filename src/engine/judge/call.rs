@@ -9,7 +9,6 @@ use crate::engine::layer::{Layer, Step, splice};
 use crate::engine::policy::{CallSubject, Evidence, Profile, Subject};
 use crate::engine::state::{Call, CallStatus, Session};
 use crate::engine::verdict::{Checkpoint, Decision, Names, SubjectOut};
-use crate::engine::wire::Envelope;
 use crate::engine::{Emission, Observation, To};
 
 pub(super) fn executor_name(call: &Call) -> &'static str {
@@ -21,13 +20,7 @@ pub(super) fn executor_name(call: &Call) -> &'static str {
 
 impl<'a, 'r> Run<'a, 'r> {
     /// `expired`: the verdict's id, for a call that no record ended.
-    pub(super) fn call(
-        &mut self,
-        session: &mut Session<'_>,
-        n: u32,
-        _envelope: Option<&Envelope<'r>>,
-        expired: Option<String>,
-    ) {
+    pub(super) fn call(&mut self, session: &mut Session<'_>, n: u32, expired: Option<String>) {
         let Some(call) = session.conversation().calls.get(&n) else { return };
         let cut = match call.status {
             CallStatus::Final => None,
@@ -52,7 +45,7 @@ impl<'a, 'r> Run<'a, 'r> {
         let limits = &self.engine.settings.limits;
         let limits = JsonLimits { depth: limits.json_depth, nodes: limits.json_nodes };
         let args = (json && cut.is_none()).then(|| json::parse(self.bump, layer, limits));
-        let repeated = session.conversation().calls.range(..n).any(|(_, c)| !c.id.is_empty() && c.id == call.id);
+        let repeated = session.calls_by_id(&call.id).any(|(other, _)| other < n);
         let slot = (call.slot.0, call.slot.1);
         let exchange = call.exchange;
         let id = if call.id.is_empty() { call.item_id.clone() } else { call.id.clone() };

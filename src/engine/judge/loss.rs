@@ -5,7 +5,7 @@
 //! that are depends on how much of the record is known: its response, its conversation, or nothing.
 
 use super::{Run, settle_due};
-use crate::engine::event::{CutReason, Event, Fate, Stop};
+use crate::engine::event::{CutReason, Event};
 use crate::engine::json::Value;
 use crate::engine::policy::{Evidence, Finding, Place};
 use crate::engine::state::{Call, PartitionState, Ready, ResponseState, Session};
@@ -56,25 +56,6 @@ pub(super) fn is_of_call(session: &Session<'_>, exchange: u32, event: Value<'_>)
     session.conversation().calls.values().any(here)
 }
 
-/// The ending that holds where a response says how it ends more than once: the worse one for each executor.
-pub(super) fn stricter(session: &Session<'_>, exchange: u32, said: Stop) -> Stop {
-    let before = session.conversation().exchanges.get(&exchange).and_then(|known| match said.choice {
-        None => known.stop,
-        some => known.choices.iter().find(|stop| stop.choice == some).copied(),
-    });
-    let rank = |fate: Fate| match fate {
-        Fate::Final => 0,
-        Fate::Carry => 1,
-        Fate::Cut(_) => 2,
-    };
-    let worse = |before: Fate, said: Fate| if rank(before) > rank(said) { before } else { said };
-    before.map_or(said, |before| Stop {
-        client: worse(before.client, said.client),
-        provider: worse(before.provider, said.provider),
-        choice: said.choice,
-    })
-}
-
 /// A record that could not be read may have held a part of any call that is open in its conversation: none of
 /// them may become final without it. The verdicts' ids are those of an expiry, since no event gives them.
 pub(super) fn lost_record(engine: &Engine, bump: &Bump, state: &mut PartitionState, input: &Input<'_>, out: &mut Out) {
@@ -95,9 +76,7 @@ impl<'a, 'r> Run<'a, 'r> {
         self.out.observations.push(Observation::Undecodable { provider: self.origin.provider });
         let mut ready = Vec::new();
         session.cut_all(CutReason::Gap, &mut ready);
-        for Ready::Call(call) in ready {
-            self.call(session, call, None, None);
-        }
+        self.ended(session, ready);
     }
 
     /// Data that could not be read, or not in one way only: cuts the response's open calls. A whole body, or a
@@ -133,7 +112,7 @@ impl<'a, 'r> Run<'a, 'r> {
             EventType::Unknown if envelope.mode != Mode::Binary => {
                 let mut ready = Vec::new();
                 session.cut_all(CutReason::Limit, &mut ready);
-                self.ended(session, envelope, ready);
+                self.ended(session, ready);
             }
             _ => {}
         }
@@ -165,12 +144,13 @@ impl<'a, 'r> Run<'a, 'r> {
         for n in meant {
             session.cut_exchange(n, reason, &mut ready);
         }
-        self.ended(session, envelope, ready);
+        self.ended(session, ready);
     }
 
-    fn ended(&mut self, session: &mut Session<'_>, envelope: &Envelope<'r>, ready: Vec<Ready>) {
+    /// Judges the calls that ended.
+    pub(super) fn ended(&mut self, session: &mut Session<'_>, ready: impl IntoIterator<Item = Ready>) {
         for Ready::Call(call) in ready {
-            self.call(session, call, Some(envelope), None);
+            self.call(session, call, None);
         }
     }
 }

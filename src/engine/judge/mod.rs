@@ -294,7 +294,7 @@ fn expire(
     };
     let mut run = Run::new(engine, bump, origin, out, At { offset: opened.offset, time: source.now });
     let id = format!("{}/expired-{ordinal}", run.id_prefix(Checkpoint::ToolCall));
-    run.call(session, n, None, Some(id));
+    run.call(session, n, Some(id));
 }
 
 /// The checkpoint of a record that is judged as a whole.
@@ -415,17 +415,10 @@ impl<'a, 'r> Run<'a, 'r> {
                         self.lost(session, envelope, exchange, CutReason::Undecodable);
                     }
                 }
-                (Event::Stop(stop), _) => {
-                    let Some(n) = exchange else { continue };
-                    let stop = Event::Stop(loss::stricter(session, n, *stop));
-                    session.absorb(n, &stop, self.at, &self.limits, &mut ready);
-                }
                 _ => {
                     let Some(n) = exchange else { continue };
                     session.absorb(n, event, self.at, &self.limits, &mut ready);
-                    for Ready::Call(call) in ready.drain(..) {
-                        self.call(session, call, Some(envelope), None);
-                    }
+                    self.ended(session, ready.drain(..));
                     if let Event::ServerResult { result, .. } = event {
                         self.server_result(session, n, result);
                     }

@@ -51,9 +51,10 @@ impl<'a, 'r> Run<'a, 'r> {
         let (mut draft, edits, first_seen, said) =
             self.draft(session, Checkpoint::ToolResult, result, found, &content, None);
         draft.subject.call_id = (!id.is_empty()).then(|| self.clean(&id));
-        let (decision, action) = draft.fold();
-        let withheld = action == Decision::Block && self.engine.on_block() == OnBlock::Withhold;
+        let withheld = draft.fold().1 == Decision::Block && self.engine.on_block() == OnBlock::Withhold;
         let copy = if withheld { None } else { self.copy(&mut draft, envelope, input, &edits) };
+        // A copy that cannot be made, or does not fit, is a finding too.
+        let (decision, action) = draft.fold();
         self.remember(session, &content, decision, action, draft.complete, first_seen);
         let oversize = self.observe_size(&draft, &content, &edits);
         self.out.observations.extend(oversize);

@@ -11,8 +11,8 @@ use super::{
 };
 use crate::engine::Problem;
 use crate::engine::decision::Decision;
+use crate::engine::digest;
 use serde_json::{Map, Value, json};
-use sha2::{Digest, Sha256};
 
 macro_rules! registry {
     ($($field:ident: $policy:ty = $file:literal,)+) => {
@@ -217,10 +217,6 @@ impl Build {
     /// Object members of `serde_json` are ordered by name, so the text is canonical.
     fn digest(&self, profile: Profile) -> String {
         let text = json!({"profile": profile, "policies": self.effective}).to_string();
-        let mut digest = String::from("sha256:");
-        for byte in Sha256::digest(text.as_bytes()) {
-            digest.push_str(&format!("{byte:02x}"));
-        }
-        digest
+        format!("sha256:{}", digest::hex(&digest::sha256(text.as_bytes())))
     }
 }
