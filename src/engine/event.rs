@@ -51,16 +51,29 @@ impl Provider {
     pub fn from_name(name: &str) -> Option<Provider> {
         Self::ALL.into_iter().find(|p| p.name() == name)
     }
-    /// Whether this build reads its shapes; others pass, counted.
-    pub fn supported(self) -> bool {
-        matches!(self, Provider::OpenAiResponses | Provider::AnthropicMessages)
+    /// Whether a response is a set of choices (Gemini: candidates) that end one by one, each by its own marker.
+    /// Every chunk of such a response begins alike, so a beginning that repeats is no new one.
+    pub fn has_choices(self) -> bool {
+        matches!(self, Provider::OpenAiChat | Provider::XaiChat | Provider::GeminiGenerateContent)
     }
 }
 
 /// A call's position within its response: Responses `(output_index, 0)`, Chat `(tool_calls index, choice)`,
-/// Anthropic `(content block index, 0)`, Gemini order of arrival, MCP `(0, 0)` of an exchange of its own.
+/// Anthropic `(content block index, 0)`, Gemini `(order of arrival, candidate)`, MCP `(0, 0)` of an exchange of
+/// its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Slot(pub u32, pub u32);
+
+impl Slot {
+    /// The place of a call where the wire numbers none: what opens a call takes the response's next number, what
+    /// adds to one means the latest. The state puts the number in.
+    pub const fn arrival(choice: u32) -> Self {
+        Self(u32::MAX, choice)
+    }
+    pub fn is_arrival(self) -> bool {
+        self.0 == u32::MAX
+    }
+}
 
 /// Who runs a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -382,8 +395,15 @@ pub enum Event<'r> {
     },
     /// How the response ends is known.
     Stop(Stop),
-    /// Its terminal marker was seen: what is open is settled by the last `Stop`, else cut.
-    End,
+    /// Its terminal marker was seen, or that of one choice: what is open there is settled by the last `Stop`,
+    /// else cut.
+    End {
+        choice: Option<u32>,
+    },
+    /// The provider takes a call back, by its id: its result must not be sent.
+    Cancel {
+        id: Value<'r>,
+    },
     /// The provider reported an error: settles everything open.
     Error {
         reason: CutReason,

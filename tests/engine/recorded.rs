@@ -184,7 +184,7 @@ impl Response {
                 }
             }
             Event::Stop(stop) => self.stop = Some(*stop),
-            Event::End => self.end(),
+            Event::End { .. } => self.end(),
             Event::Error { .. } | Event::Closed => self.cut(),
             _ => {}
         }

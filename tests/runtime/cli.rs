@@ -151,7 +151,6 @@ fn usage_errors_exit_with_2_and_say_what_to_do() {
         (vec!["check"], "FILE"),
         (vec!["check", "/nowhere/events.jsonl"], "/nowhere/events.jsonl"),
         (vec!["check", "--provider", "acme", "-"], "anthropic.messages"),
-        (vec!["check", "--provider", "xai.chat", "-"], "xai.chat is not supported yet"),
         (vec!["demo", "--once", "--listen", "nowhere"], "--listen"),
         (vec!["demo", "--once", "--listen", "192.0.2.1:1"], "--listen"),
         (vec!["check", "--now", "soon", "-"], "2026-01-01T00:00:00Z"),

@@ -8,37 +8,12 @@ use super::{Run, settle_due};
 use crate::engine::event::{CutReason, Event};
 use crate::engine::json::Value;
 use crate::engine::policy::{Evidence, Finding, Place};
+use crate::engine::provider::Provider;
 use crate::engine::state::{Call, PartitionState, Ready, ResponseState, Session};
 use crate::engine::verdict::engine_finding;
 use crate::engine::wire::{self, Envelope, EventType, Mode};
 use crate::engine::{Engine, Input, Observation, Out, TickSource, provider};
 use bumpalo::Bump;
-
-/// A part of a response in the name of a provider that this build does not read. Where the response's id is
-/// that of one which is being read, the name is wrong and the part is lost to it.
-pub(super) fn foreign_record(
-    engine: &Engine,
-    bump: &Bump,
-    state: &mut PartitionState,
-    input: &Input<'_>,
-    envelope: &Envelope<'_>,
-    out: &mut Out,
-) {
-    let part = matches!(envelope.kind, EventType::ModelChunk | EventType::ModelResponse);
-    let name = envelope.conversation.map(str::as_bytes).or(input.key);
-    let (true, Some(name), Some(id)) = (part, name, envelope.response_id.map(str::as_bytes)) else { return };
-    let cut = |session: &mut Session<'_>, ready: &mut Vec<Ready>| {
-        let exchanges = session.conversation().exchanges.iter();
-        let meant: Vec<u32> = exchanges.filter(|(_, e)| e.host_id.as_deref() == Some(id)).map(|(n, _)| *n).collect();
-        for n in meant {
-            session.cut_exchange(n, CutReason::Undecodable, ready);
-        }
-    };
-    let key = engine.keyed.conversation(name);
-    let now = input.timestamp.or_else(|| state.get(key).map(|known| known.head.clock)).unwrap_or(0);
-    let source = TickSource { topic: input.topic, partition: input.partition, now };
-    settle_due(engine, bump, state, key, source, out, &cut);
-}
 
 /// Whether pieces of a call came that name no response, where none is open that goes without a name: whichever
 /// response they belong to has lost them.
@@ -71,6 +46,20 @@ pub(super) fn lost_record(engine: &Engine, bump: &Bump, state: &mut PartitionSta
 }
 
 impl<'a, 'r> Run<'a, 'r> {
+    /// A part of a response in another provider's name than the one which is being read under that id: one of
+    /// the names is wrong, and the part is lost to the other.
+    pub(super) fn foreign(&mut self, session: &mut Session<'_>, id: Option<&[u8]>, provider: Provider) {
+        let Some(id) = id else { return };
+        let exchanges = session.conversation().exchanges.iter();
+        let other = exchanges.filter(|(_, e)| e.host_id.as_deref() == Some(id) && e.provider != provider);
+        let other: Vec<u32> = other.map(|(n, _)| *n).collect();
+        let mut ready = Vec::new();
+        for n in other {
+            session.cut_exchange(n, CutReason::Undecodable, &mut ready);
+        }
+        self.ended(session, ready);
+    }
+
     /// Records of the conversation are missing, by their numbers.
     pub(super) fn missed(&mut self, session: &mut Session<'_>) {
         self.out.observations.push(Observation::Undecodable { provider: self.origin.provider });

@@ -107,13 +107,9 @@ pub(super) fn record(
     out.observations.push(Observation::Event { provider, kind: envelope.kind });
     let translated = match (oversize, provider) {
         (true, _) => Translated::new(bump),
-        (false, Some(provider)) if provider.supported() || !needs_provider => {
-            provider::translate(bump, &envelope, provider, json)
-        }
-        (false, None) => provider::translate(bump, &envelope, Provider::AnthropicMessages, json),
-        (false, Some(_)) => {
-            loss::foreign_record(engine, bump, state, input, &envelope, out);
-            return if out.emissions.is_empty() { Outcome::Passed } else { Outcome::Judged };
+        // Host events mean the same whoever's call they answer.
+        (false, provider) => {
+            provider::translate(bump, &envelope, provider.unwrap_or(Provider::AnthropicMessages), json)
         }
     };
     let payload_id = translated.response_id.and_then(|v| v.text());
@@ -179,7 +175,10 @@ pub(super) fn record(
         EventType::ModelRequest => Some(ExchangePart::Request),
         EventType::ModelResponse => Some(ExchangePart::ResponseStart),
         EventType::ModelChunk if translated.events.iter().any(|e| matches!(e, Event::Begin { .. })) => {
-            Some(ExchangePart::ResponseStart)
+            match provider.is_some_and(Provider::has_choices) {
+                true => Some(ExchangePart::ResponsePart),
+                false => Some(ExchangePart::ResponseStart),
+            }
         }
         EventType::ModelChunk | EventType::ModelClosed => Some(ExchangePart::ResponseRest),
         _ => None,
@@ -197,6 +196,12 @@ pub(super) fn record(
         let known = session.conversation().exchanges.get(&n);
         run.origin.response_id =
             known.and_then(|e| e.host_id.as_deref().or(e.payload_id.as_deref())).map(|id| &*bump.alloc_slice_copy(id));
+    }
+    if !oversize
+        && matches!(envelope.kind, EventType::ModelChunk | EventType::ModelResponse)
+        && let Some(provider) = provider
+    {
+        run.foreign(&mut session, response_id, provider);
     }
     if oversize {
         run.oversize(&mut session, &envelope, input, exchange.map(|(n, _)| n));

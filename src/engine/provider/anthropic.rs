@@ -81,11 +81,11 @@ pub(super) fn response<'r>(value: Value<'r>, out: &mut Translated<'r>) {
             Some(delta) if !delta.is_null() => unclear(delta, out),
             _ => {}
         },
-        "message_stop" => out.events.push(Event::End),
+        "message_stop" => out.events.push(Event::End { choice: None }),
         "ping" => {}
         "message" => {
             begin(value, out);
-            out.events.push(Event::End);
+            out.events.push(Event::End { choice: None });
         }
         "error" => error(out),
         "" if value.get("error").is_some_and(|e| e.kind() == Kind::Object) => error(out),

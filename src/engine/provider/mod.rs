@@ -15,10 +15,13 @@
 pub mod anthropic;
 mod detect;
 pub mod fields;
+pub mod gemini;
 pub mod host;
+pub mod mcp;
 pub mod openai;
 mod skeleton;
 pub mod sse;
+pub mod xai;
 
 pub use detect::{detect, detect_provider};
 
@@ -57,7 +60,7 @@ impl<'r> Translated<'r> {
 }
 
 /// Translates a record's data. Chunks may be one event, an array of them, or raw `text/event-stream`
-/// (told by the text not beginning like JSON). A provider that this build does not read gives no events.
+/// (told by the text not beginning like JSON).
 pub fn translate<'r>(
     bump: &'r Bump,
     envelope: &Envelope<'r>,
@@ -67,11 +70,11 @@ pub fn translate<'r>(
     let mut out = Translated::new(bump);
     match (envelope.kind, envelope.data) {
         (EventType::ModelClosed, _) => out.events.push(Event::Closed),
-        (EventType::ModelRequest, Some(data)) if provider.supported() => match json::parse(bump, data, limits) {
+        (EventType::ModelRequest, Some(data)) => match json::parse(bump, data, limits) {
             Ok(body) => request(provider, body, envelope.history_from, &mut out),
             Err(error) => out.undecodable = Some((data, error)),
         },
-        (EventType::ModelResponse | EventType::ModelChunk, Some(data)) if provider.supported() => {
+        (EventType::ModelResponse | EventType::ModelChunk, Some(data)) => {
             let mut each = |value| response(provider, value, &mut out);
             let undecodable = for_each_event(bump, data, limits, &mut each);
             out.undecodable = undecodable;
@@ -115,7 +118,12 @@ fn request<'r>(provider: Provider, body: Value<'r>, history_from: Option<u64>, o
     match provider {
         Provider::AnthropicMessages => anthropic::request(body, elsewhere, out),
         Provider::OpenAiResponses => openai::request::request(body, elsewhere, out),
-        _ => {}
+        Provider::OpenAiChat => openai::chat::request(body, elsewhere, out),
+        Provider::XaiResponses => xai::responses_request(body, elsewhere, out),
+        Provider::XaiChat => xai::chat_request(body, elsewhere, out),
+        Provider::GeminiGenerateContent => gemini::request(body, elsewhere, out),
+        Provider::GeminiLive => gemini::live::request(body, elsewhere, out),
+        Provider::Mcp => opaque(body, "event", out),
     }
 }
 
@@ -132,7 +140,12 @@ fn response<'r>(provider: Provider, value: Value<'r>, out: &mut Translated<'r>) 
     match provider {
         Provider::AnthropicMessages => anthropic::response(value, out),
         Provider::OpenAiResponses => openai::responses::response(value, out),
-        _ => {}
+        Provider::OpenAiChat => openai::chat::response(value, out),
+        Provider::XaiResponses => xai::responses_response(value, out),
+        Provider::XaiChat => xai::chat_response(value, out),
+        Provider::GeminiGenerateContent => gemini::response(value, out),
+        Provider::GeminiLive => gemini::live::response(value, out),
+        Provider::Mcp => opaque(value, "event", out),
     }
     if out.unclear.is_some() {
         let begins = matches!(out.events.get(before), Some(Event::Begin { .. }));

@@ -16,7 +16,9 @@ use super::store::clip;
 use super::{At, Ready, StateLimits};
 use crate::engine::Millis;
 use crate::engine::event::Provider;
-use crate::engine::event::{Args, CutReason, Event, Executor, Fate, Form, ItemStatus, ResultItem, Slot, Stop};
+use crate::engine::event::{
+    Args, CallFacts, CutReason, Event, Executor, Fate, Form, ItemStatus, ResultItem, Slot, Stop,
+};
 use crate::engine::json::{Kind, Value};
 
 /// Choices of one response whose endings are kept apart.
@@ -43,31 +45,48 @@ impl Session<'_> {
         self.end_loan();
         self.limits = *limits;
         let Some(known) = self.conversation().exchanges.get(&exchange) else { return };
-        let content =
-            matches!(event, Event::Open(_) | Event::Append { .. } | Event::Item { .. } | Event::Restate { .. });
-        if content && known.response == ResponseState::Awaited {
+        let content = match event {
+            Event::Open(call) | Event::Item { call, .. } => Some(call.slot),
+            Event::Append { slot, .. } | Event::Leaf { slot, .. } | Event::Restate { slot, .. } => Some(*slot),
+            _ => None,
+        };
+        // A choice that comes behind another one's ending is as open as that one was.
+        let begins = content.is_some_and(|slot| match known.response {
+            ResponseState::Awaited => true,
+            ResponseState::Open => false,
+            ResponseState::Ended => known.provider.has_choices() && !known.failed && !known.has_ended(slot.1),
+        });
+        if begins {
             self.edit_exchange(exchange, |e| e.response = ResponseState::Open);
         }
         match event {
             Event::Append { slot, part, text } => self.append(exchange, *slot, *part, *text, at, ready),
-            Event::Leaf { slot, value, .. } => self.leaf(exchange, *slot, *value, at),
+            Event::Leaf { slot, value, .. } => {
+                let slot = self.latest_arrival(exchange, *slot);
+                self.leaf(exchange, slot, *value, at);
+            }
             Event::Begin { id, again } => {
                 let id = id.map(attribute).filter(|id| !id.is_empty());
                 self.begin_response(exchange, id, *again, ready);
             }
-            Event::Open(facts) => self.open_call(exchange, facts, at, ready),
+            Event::Open(facts) => {
+                let slot = self.next_arrival(exchange, facts.slot, ready);
+                self.open_call(exchange, &CallFacts { slot, ..*facts }, at, ready);
+            }
             Event::Restate { slot, args } => self.restate_slot(exchange, *slot, *args, at, ready),
             Event::Close { slot, status } => {
-                if let Some(n) = self.latest(exchange, *slot).filter(|n| self.is_open(*n)) {
+                let slot = self.latest_arrival(exchange, *slot);
+                if let Some(n) = self.latest(exchange, slot).filter(|n| self.is_open(*n)) {
                     self.close(n, *status, at.time);
                 }
             }
             Event::Item { call, status, listed } => {
-                self.item(exchange, call, (*status, *listed), at, ready);
+                let slot = self.next_arrival(exchange, call.slot, ready);
+                self.item(exchange, &CallFacts { slot, ..*call }, (*status, *listed), at, ready);
             }
             Event::ServerResult { result, closes: true } => self.server_result(result, at, ready),
             Event::Stop(stop) => self.stop(exchange, *stop),
-            Event::End => self.end(exchange, ready),
+            Event::End { choice } => self.end(exchange, *choice, ready),
             Event::Error { reason } => {
                 let ended = self.response(exchange) == Some(ResponseState::Ended);
                 self.fail(exchange, *reason, ready);
@@ -90,6 +109,7 @@ impl Session<'_> {
             | Event::RequestEnd
             | Event::Started(_)
             | Event::HostResult(_)
+            | Event::Cancel { .. }
             | Event::Opaque { .. } => {}
         }
     }
@@ -144,6 +164,32 @@ impl Session<'_> {
         calls.into_iter().map(|(_, n)| n).collect()
     }
 
+    /// The place of a call that opens where the wire numbers none. Calls of such a response follow on one
+    /// another: what was not closed before the next one opens is void.
+    fn next_arrival(&mut self, exchange: u32, slot: Slot, ready: &mut Vec<Ready>) -> Slot {
+        let Some(known) = self.conversation().exchanges.get(&exchange).filter(|_| slot.is_arrival()) else {
+            return slot;
+        };
+        let place = Slot(known.arrivals, slot.1);
+        let last = self.latest_arrival(exchange, slot);
+        if let Some(n) =
+            self.latest(exchange, last).filter(|n| self.call(*n).is_some_and(|c| c.status == CallStatus::Open))
+        {
+            self.finish(n, CallStatus::Cut(CutReason::Superseded), ready);
+        }
+        self.tally(exchange, |e| e.arrivals = e.arrivals.saturating_add(1));
+        place
+    }
+    /// The place of the latest call of a choice where the wire numbers none; the next free one if there is none.
+    fn latest_arrival(&self, exchange: u32, slot: Slot) -> Slot {
+        let Some(known) = self.conversation().exchanges.get(&exchange).filter(|_| slot.is_arrival()) else {
+            return slot;
+        };
+        let earlier = (0..known.arrivals).rev().take(CHOICES).map(|at| Slot(at, slot.1));
+        let mut there = earlier.filter(|at| self.latest(exchange, *at).is_some());
+        there.next().unwrap_or(Slot(known.arrivals, slot.1))
+    }
+
     // --- endings
 
     /// The call has ended: nothing changes it any more but its judgement.
@@ -167,13 +213,16 @@ impl Session<'_> {
     fn begin_response(&mut self, exchange: u32, id: Option<Vec<u8>>, again: bool, ready: &mut Vec<Ready>) {
         let Some(known) = self.conversation().exchanges.get(&exchange) else { return };
         let other = id.is_some() && known.payload_id.is_some() && id != known.payload_id;
+        // Every chunk of such a response begins it: only another id is another response.
+        let repeats = known.provider.has_choices();
         let restart = match known.response {
             ResponseState::Awaited => false,
             ResponseState::Open => again || other,
-            ResponseState::Ended => true,
+            ResponseState::Ended => other || !repeats,
         };
         let unnamed = id.is_some() && known.payload_id.is_none();
-        if known.response == ResponseState::Open && !restart && !unnamed {
+        let goes_on = known.response == ResponseState::Open || known.response == ResponseState::Ended && repeats;
+        if goes_on && !restart && !(unnamed && known.response == ResponseState::Open) {
             return;
         }
         if restart {
@@ -192,6 +241,7 @@ impl Session<'_> {
                 e.choices.clear();
                 e.refused = 0;
                 e.settled = Slots::default();
+                e.arrivals = 0;
             }
         });
     }
@@ -206,18 +256,24 @@ impl Session<'_> {
             },
         });
     }
-    fn end(&mut self, exchange: u32, ready: &mut Vec<Ready>) {
+    /// One choice ended, or all of them: the response is over when none of its calls is open any more.
+    fn end(&mut self, exchange: u32, choice: Option<u32>, ready: &mut Vec<Ready>) {
         let Some(known) = self.conversation().exchanges.get(&exchange) else { return };
         let known = known.clone();
+        let mut left = false;
         for n in self.open_calls(exchange) {
             let Some(call) = self.call(n).filter(|c| !c.carried) else { continue };
+            if choice.is_some_and(|choice| choice != call.slot.1) {
+                left = true;
+                continue;
+            }
             match fate(&known, call) {
                 Fate::Final => self.finish(n, CallStatus::Final, ready),
                 Fate::Cut(reason) => self.finish(n, CallStatus::Cut(reason), ready),
                 Fate::Carry => self.edit_progress(n, |call| call.carried = true),
             }
         }
-        if known.response != ResponseState::Ended {
+        if known.response != ResponseState::Ended && !left {
             self.edit_exchange(exchange, |e| e.response = ResponseState::Ended);
         }
     }
@@ -368,6 +424,9 @@ fn placeholder(call: &Call) -> bool {
 fn fate(exchange: &Exchange, call: &Call) -> Fate {
     if call.orphan {
         return Fate::Cut(CutReason::Orphan);
+    }
+    if exchange.failed {
+        return Fate::Cut(CutReason::Failed);
     }
     let fate = exchange.stop_of(call.slot).map(|stop| match call.executor {
         Executor::Client => stop.client,

@@ -85,6 +85,8 @@ pub struct Exchange {
     /// Calls of the present run that were refused: over a limit, or behind the end. Only the first of them have
     /// entries.
     pub refused: u32,
+    /// Calls of the present run that were numbered by their arrival.
+    pub arrivals: u32,
     /// Places of the present run whose calls ended and have no entry any more.
     pub settled: Slots,
     pub opened: Opened,
@@ -149,6 +151,7 @@ impl Exchange {
             choices: Vec::new(),
             run: 0,
             refused: 0,
+            arrivals: 0,
             settled: Slots::default(),
             opened,
         }
@@ -160,6 +163,10 @@ impl Exchange {
             (Some(own), Some(whole)) => Some(stricter(own, whole)),
             (own, whole) => own.or(whole),
         }
+    }
+    /// How this choice, or the whole response, ended was said.
+    pub fn has_ended(&self, choice: u32) -> bool {
+        self.stop.is_some() || self.choices.iter().any(|s| s.choice == Some(choice))
     }
     /// Its own request was seen and has no response yet.
     pub fn is_unanswered(&self) -> bool {

@@ -28,6 +28,8 @@ pub enum ExchangePart {
     Request,
     /// A whole response, or the first event of a streamed one.
     ResponseStart,
+    /// A chunk of a response all of whose chunks look alike: the first one, or a later one.
+    ResponsePart,
     /// A later chunk, or the closing.
     ResponseRest,
 }
@@ -62,18 +64,21 @@ impl Session<'_> {
             let by_id = payload_id
                 .as_ref()
                 .and_then(|id| newest().find(|(_, e)| e.payload_id.as_deref() == Some(&**id)).map(|(n, _)| *n));
-            let mut unnamed = newest().filter(|(_, e)| e.host_id.is_none());
+            let unnamed = newest().filter(|(_, e)| e.host_id.is_none());
+            let open = unnamed.clone().find(|(_, e)| e.response == ResponseState::Open);
             match want.part {
                 _ if by_id.is_some() => by_id,
                 ExchangePart::Request => None,
-                ExchangePart::ResponseStart => {
+                // One that never names itself goes on with what is open.
+                ExchangePart::ResponsePart if payload_id.is_none() && open.is_some() => open.map(|(n, _)| *n),
+                ExchangePart::ResponseStart | ExchangePart::ResponsePart => {
                     let mut unanswered = unnamed.filter(|(_, e)| e.is_unanswered()).map(|(n, _)| *n);
                     let latest = unanswered.next();
                     ambiguous = unanswered.next().is_some();
                     latest.or_else(|| self.retried(want.provider))
                 }
                 ExchangePart::ResponseRest if payload_id.is_none() || names_only_its_borders(want.provider) => {
-                    unnamed.find(|(_, e)| e.response == ResponseState::Open).map(|(n, _)| *n)
+                    open.map(|(n, _)| *n)
                 }
                 ExchangePart::ResponseRest => None,
             }

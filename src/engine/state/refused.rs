@@ -27,7 +27,8 @@ impl Session<'_> {
         let here = index.open_in.get(&exchange).copied().unwrap_or(0);
         let full = here >= self.limits.open_calls_per_response as usize
             || index.open.len() >= self.limits.open_calls_per_conversation as usize;
-        let late = call.orphan && known.response == ResponseState::Ended;
+        let over = known.provider.has_choices() && known.has_ended(call.slot.1);
+        let late = call.orphan && (known.response == ResponseState::Ended || over);
         let reason = match (late, full) {
             (true, _) => CutReason::Orphan,
             (_, true) => CutReason::Limit,

@@ -55,18 +55,10 @@ enum FailOn {
 
 fn provider(text: &str) -> Result<Provider, String> {
     let names = || {
-        let names: Vec<&str> = Provider::ALL.iter().filter(|p| p.supported()).map(|p| p.name()).collect();
+        let names: Vec<&str> = Provider::ALL.iter().map(|p| p.name()).collect();
         names.join(", ")
     };
-    match Provider::from_name(text) {
-        Some(provider) if provider.supported() => Ok(provider),
-        Some(provider) => Err(format!("{} is not supported yet: must be one of {}", provider.name(), names())),
-        None => Err(format!("must be one of {}", names())),
-    }
-}
-
-fn is_model(kind: EventType) -> bool {
-    matches!(kind, EventType::ModelRequest | EventType::ModelResponse | EventType::ModelChunk | EventType::ModelClosed)
+    Provider::from_name(text).ok_or_else(|| format!("must be one of {}", names()))
 }
 
 fn time(text: &str) -> Result<i64, String> {
@@ -90,7 +82,6 @@ struct Session<'a, W: Write> {
     worst: Decision,
     /// Records whose data could not be read, and of providers that are not judged.
     undecodable: u64,
-    unsupported: u64,
     deadletters: u64,
 }
 
@@ -109,7 +100,6 @@ pub fn run(global: &Global, args: &Args) -> Result<Exit, Failure> {
         records: 0,
         worst: Decision::Allow,
         undecodable: 0,
-        unsupported: 0,
         deadletters: 0,
     };
     for (n, file) in args.files.iter().enumerate() {
@@ -280,12 +270,6 @@ impl<W: Write> Session<'_, W> {
                     self.deadletters += 1;
                     said.push(format!("{reason}: dead letter"));
                 }
-                Observation::Event { provider: Some(provider), kind }
-                    if *kind == EventType::McpMessage || (is_model(*kind) && !provider.supported()) =>
-                {
-                    self.unsupported += 1;
-                    said.push(format!("unsupported_provider: {} is not judged yet", provider.name()));
-                }
                 _ => {}
             }
         }
@@ -297,7 +281,7 @@ impl<W: Write> Session<'_, W> {
 
     /// What the summary counts beside verdicts and dead letters.
     fn unjudged(&self) -> Vec<String> {
-        let counted = [(self.undecodable, "with undecodable data"), (self.unsupported, "of unsupported providers")];
+        let counted = [(self.undecodable, "with undecodable data")];
         counted.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect()
     }
 

@@ -130,7 +130,7 @@ pub fn event<'r>(line: Value<'r>) -> Event<'r> {
             provider: fate(&word(at(2))),
             choice: at(3).and_then(|v| v.u64()).map(|n| n as u32),
         }),
-        "end" => Event::End,
+        "end" => Event::End { choice: None },
         "error" => Event::Error { reason: reason(&word(at(1))) },
         "closed" => Event::Closed,
         other => panic!("no event {other}"),

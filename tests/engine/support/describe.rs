@@ -134,7 +134,8 @@ pub fn describe(event: &Event<'_>) -> String {
             let choice = choice.map_or(String::new(), |c| format!(" choice={c}"));
             format!("stop client={} provider={}{choice}", fate(*client), fate(*provider))
         }
-        Event::End => "end".into(),
+        Event::End { choice } => choice.map_or("end".into(), |c| format!("end choice={c}")),
+        Event::Cancel { id } => format!("cancel {}", raw(*id)),
         Event::Error { reason } => format!("error {}", reason.label()),
         Event::Closed => "closed".into(),
         Event::Started(started) => format!(

@@ -1,4 +1,5 @@
 //! OpenAI.
+pub mod chat;
 mod items;
 pub mod request;
 pub mod responses;

@@ -232,7 +232,7 @@ fn end<'r>(response: Option<Value<'r>>, ending: Ending, out: &mut Translated<'r>
         }
     };
     out.events.push(Event::Stop(Stop { client: fate, provider: fate, choice: None }));
-    out.events.push(Event::End);
+    out.events.push(Event::End { choice: None });
 }
 
 fn error(reason: CutReason, out: &mut Translated<'_>) {

@@ -1,0 +1,1 @@
+//! MCP: JSON-RPC messages in both directions.
