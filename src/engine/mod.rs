@@ -109,6 +109,9 @@ pub struct Limits {
     /// `model.closed` missing: an open call is cut after this idle time, milliseconds.
     pub call_ttl_ms: u64,
     pub conversation_ttl_ms: u64,
+    /// How long a tool's start waits for the end of its call's response where two producers may have swapped them,
+    /// milliseconds. 0: it is judged at once.
+    pub reorder_window_ms: u64,
 }
 
 impl Default for Limits {
@@ -129,6 +132,7 @@ impl Default for Limits {
             json_nodes: 1 << 20,
             call_ttl_ms: 15 * 60 * 1000,
             conversation_ttl_ms: 24 * 60 * 60 * 1000,
+            reorder_window_ms: 2000,
         }
     }
 }
@@ -235,7 +239,7 @@ impl Settings {
     /// What `check` and `demo` start from: a zero key, no cluster, defaults elsewhere.
     pub fn local(profile: policy::Profile) -> Self {
         Self {
-            limits: Limits::default(),
+            limits: Limits { reorder_window_ms: 0, ..Limits::default() },
             policy: policy::PolicySettings { profile, bundle: "default".to_owned(), ..Default::default() },
             redacted: Redacted::default(),
             dead_letter_payload: Payload::default(),
@@ -390,6 +394,7 @@ impl From<&Limits> for state::StateLimits {
             partition_bytes: limits.partition_bytes,
             call_ttl_ms: limits.call_ttl_ms,
             conversation_ttl_ms: limits.conversation_ttl_ms,
+            reorder_window_ms: limits.reorder_window_ms,
         }
     }
 }

@@ -9,12 +9,13 @@ mod loss;
 mod publish;
 mod request;
 mod result;
+mod start;
 
 use super::digest::{Keyed, Role};
 use super::event::{CutReason, Event, Name, Turn};
 use super::json::{Documents, JsonLimits, Value};
 use super::layer::{Edit, Layer, map_range};
-use super::policy::{Evidence, Place, Profile, Report, StartSubject, Subject, View};
+use super::policy::{Evidence, Place, Profile, Report, Subject, View};
 use super::provider::{self, Provider, Translated};
 use super::redact::touches_opaque;
 use super::state::{
@@ -147,7 +148,7 @@ pub(super) fn record(
     let source = TickSource { topic: input.topic, partition: input.partition, now: time };
     while let Some(victim) = state.to_evict(key, &StateLimits::from(&settings.limits)) {
         let cut = |session: &mut Session<'_>, ready: &mut Vec<Ready>| session.cut_all(CutReason::Limit, ready);
-        settle_due(engine, bump, state, victim, source, out, &cut);
+        settle_due(engine, bump, state, victim, TickSource { now: Millis::MAX, ..source }, out, &cut);
         state.remove(victim);
         out.observations.push(Observation::Evicted { reason: "size" });
     }
@@ -162,6 +163,8 @@ pub(super) fn record(
     };
     let limits = run.limits;
     let mut session = state.open(key, run.at, &limits, &head);
+    let clock = session.conversation().head.clock;
+    run.release(&mut session, clock);
     if let Some(number) = envelope.sequence {
         match session.sequence(envelope.source.as_bytes(), number, envelope.id.as_bytes()) {
             Sequence::Duplicate => return Outcome::Passed,
@@ -216,6 +219,8 @@ pub(super) fn record(
         }
         run.events(&mut session, &envelope, input, exchange.map(|(n, _)| n), translated);
     }
+    // What ended in this record may be what a start waited for.
+    run.release(&mut session, Millis::MIN);
     run.say_omitted(checkpoint_of(envelope.kind));
     if run.verdicts > 0 { Outcome::Judged } else { Outcome::Passed }
 }
@@ -262,6 +267,11 @@ fn settle_due(
     for Ready::Call(n) in ready {
         expire(engine, bump, &mut session, &head, source, n, out);
     }
+    if !head.waiting.is_empty() {
+        let origin = origin_of(&head, source, head.last_offset);
+        let mut run = Run::new(engine, bump, origin, out, At { offset: head.last_offset, time: source.now });
+        run.release(&mut session, source.now);
+    }
     Some(head.clock)
 }
 
@@ -282,10 +292,18 @@ fn expire(
     let exchange = conversation.exchanges.get(&call.exchange);
     let response_id: Option<Vec<u8>> = exchange.and_then(|e| e.host_id.clone().or(e.payload_id.clone()));
     let provider = exchange.map(|e| e.provider);
-    let origin = Origin {
+    let origin = Origin { response_id: response_id.as_deref(), provider, ..origin_of(head, source, opened.offset) };
+    let mut run = Run::new(engine, bump, origin, out, At { offset: opened.offset, time: source.now });
+    let id = format!("{}/expired-{ordinal}", run.id_prefix(Checkpoint::ToolCall));
+    run.call(session, n, Some(id));
+}
+
+/// The origin of what no record gives: the conversation's own memory.
+fn origin_of<'a>(head: &'a Head, source: TickSource<'a>, offset: i64) -> Origin<'a> {
+    Origin {
         topic: source.topic,
         partition: source.partition,
-        offset: opened.offset,
+        offset,
         key: head.record_key.as_deref(),
         event_id: None,
         time: None,
@@ -294,12 +312,9 @@ fn expire(
         fleet: std::str::from_utf8(&head.fleet).unwrap_or("default"),
         agent: std::str::from_utf8(&head.agent).unwrap_or("default"),
         conversation: Some(&head.name),
-        response_id: response_id.as_deref(),
-        provider,
-    };
-    let mut run = Run::new(engine, bump, origin, out, At { offset: opened.offset, time: source.now });
-    let id = format!("{}/expired-{ordinal}", run.id_prefix(Checkpoint::ToolCall));
-    run.call(session, n, Some(id));
+        response_id: None,
+        provider: None,
+    }
 }
 
 /// The checkpoint of a record that is judged as a whole.
@@ -478,41 +493,6 @@ impl<'a, 'r> Run<'a, 'r> {
         };
         draft.findings.push(finding);
         self.emit(draft);
-    }
-
-    /// The host began to run a tool.
-    fn started(
-        &mut self,
-        session: &mut Session<'_>,
-        envelope: &Envelope<'r>,
-        exchange: Option<u32>,
-        started: &super::event::Started<'r>,
-    ) {
-        let id = self.call_id(started.call_id, envelope);
-        let found = session.call_by_id(&id).map(|(n, _)| n);
-        session.head().starts_seen = true;
-        if !self.off() {
-            let conversation = session.conversation();
-            let call = found.and_then(|n| conversation.calls.get(&n));
-            let subject = StartSubject { started: *started, call };
-            let exchange = exchange.or(call.map(|c| c.exchange));
-            let (report, view_said) = self.check(session, exchange, &Subject::Start(&subject));
-            let mut draft = Draft::new(self.next_id(Checkpoint::ToolStart), Checkpoint::ToolStart);
-            let tool = call.map(|c| c.name.clone()).or(started.tool.and_then(|v| v.text()).map(|t| t.into_owned()));
-            draft.subject = SubjectOut {
-                call_id: (!id.is_empty()).then(|| self.clean(&id)),
-                tool: tool.filter(|t| !t.is_empty()).map(|t| self.clean(&t)),
-                server: call.and_then(|c| c.server.as_ref()).map(|s| self.clean(s)),
-                executor: call.map(call::executor_name),
-            };
-            draft.findings = report.findings;
-            draft.content_bytes = started.item.span().len() as u64;
-            self.emit(draft);
-            session.head().said |= view_said;
-        }
-        if let Some(call) = found.and_then(|n| session.call_mut(n)) {
-            call.started = true;
-        }
     }
 
     /// Shows a subject to the policies. Gives their report, and the `not_observed` bits they used.

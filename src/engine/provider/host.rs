@@ -25,15 +25,20 @@ pub(super) fn event<'r>(kind: EventType, body: Value<'r>, out: &mut Translated<'
         return opaque(body, "event", out);
     }
     out.events.push(match kind {
-        EventType::ToolStarted => Event::Started(Started {
-            call_id: named(body, "call_id"),
-            tool: named(body, "tool"),
-            idempotency_key: named(body, "idempotency_key"),
-            arguments_sha256: named(body, "arguments_sha256"),
-            item: body,
-        }),
+        EventType::ToolStarted => Event::Started(started(body)),
         _ => Event::HostResult(result(body)),
     });
+}
+
+/// The data of a `tool.started`.
+pub fn started(body: Value<'_>) -> Started<'_> {
+    Started {
+        call_id: named(body, "call_id"),
+        tool: named(body, "tool"),
+        idempotency_key: named(body, "idempotency_key"),
+        arguments_sha256: named(body, "arguments_sha256"),
+        item: body,
+    }
 }
 
 fn result(body: Value<'_>) -> ResultItem<'_> {

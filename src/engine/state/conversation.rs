@@ -43,6 +43,32 @@ pub struct Head {
     pub said: u32,
     /// The sources of numbered records, the least recently used first.
     pub sources: Vec<Source>,
+    /// Starts that came ahead of what makes their call final, in order.
+    pub waiting: Vec<Waiting>,
+}
+
+/// A `tool.started` that is not judged yet: its record, as far as its verdict needs it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waiting {
+    pub call_id: Vec<u8>,
+    pub offset: i64,
+    /// The record's time: it waits from then on.
+    pub time: Millis,
+    pub event_id: Vec<u8>,
+    /// CloudEvents `time`.
+    pub event_time: Option<Millis>,
+    pub traceparent: Vec<u8>,
+    pub tracestate: Vec<u8>,
+    /// The event's data.
+    pub data: Vec<u8>,
+}
+
+impl Waiting {
+    /// What it takes to remember it, bytes.
+    pub(super) fn bytes(&self) -> usize {
+        let names = self.event_id.len() + self.traceparent.len() + self.tracestate.len();
+        128 + self.call_id.len() + names + self.data.len()
+    }
 }
 
 /// The last record of a source that numbers its records. Digests, not text.

@@ -25,11 +25,12 @@ mod sequence;
 mod session;
 mod store;
 mod tools;
+mod waiting;
 
 pub use codec::{StateError, StateKey};
 pub use conversation::{
     Call, CallStatus, Conversation, Exchange, Head, Opened, ResponseState, ResultFact, Slots, Source, TextSource, Tool,
-    Toolset,
+    Toolset, Waiting,
 };
 pub use exchange::{ExchangePart, Want};
 pub use sequence::Sequence;
@@ -81,6 +82,7 @@ pub struct StateLimits {
     pub partition_bytes: u64,
     pub call_ttl_ms: u64,
     pub conversation_ttl_ms: u64,
+    pub reorder_window_ms: u64,
 }
 
 /// The state of one input partition.

@@ -15,6 +15,7 @@ pub(super) struct Orders {
     by_offset: BTreeSet<(i64, ConvKey)>,
     by_clock: BTreeSet<(Millis, ConvKey)>,
     by_idle: BTreeSet<(Millis, ConvKey)>,
+    by_waiting: BTreeSet<(Millis, ConvKey)>,
     /// Touched in the running transaction; may repeat a key that was removed and made anew.
     touched: Vec<ConvKey>,
     /// Touched without a record, so that its offset is not among the newest.
@@ -49,6 +50,9 @@ impl Orders {
         if let Some(idle) = place.idle {
             self.by_idle.insert((idle, key));
         }
+        if let Some(since) = place.waiting {
+            self.by_waiting.insert((since, key));
+        }
         stored.placed = Some((key, place));
         stored.dirty = false;
     }
@@ -57,6 +61,9 @@ impl Orders {
         self.by_clock.remove(&(place.clock, key));
         if let Some(idle) = place.idle {
             self.by_idle.remove(&(idle, key));
+        }
+        if let Some(since) = place.waiting {
+            self.by_waiting.remove(&(since, key));
         }
     }
     pub fn accept(&mut self, conversations: &mut ByKey<Stored>) {
@@ -108,12 +115,13 @@ impl Orders {
 
     pub fn due(&self, conversations: &ByKey<Stored>, now: Millis, budget: u32, limits: &StateLimits) -> Vec<ConvKey> {
         let (call, whole) = (ttl(limits.call_ttl_ms), ttl(limits.conversation_ttl_ms));
+        let start = ttl(limits.reorder_window_ms);
         let mut due = BTreeMap::<ConvKey, Millis>::new();
         let mut note = |key: ConvKey, deadline: Millis| {
             let known = due.entry(key).or_insert(deadline);
             *known = deadline.min(*known);
         };
-        for (order, ttl) in [(&self.by_idle, call), (&self.by_clock, whole)] {
+        for (order, ttl) in [(&self.by_idle, call), (&self.by_clock, whole), (&self.by_waiting, start)] {
             let last = (now.saturating_sub(ttl), ConvKey(u128::MAX));
             let clean = order.range(..=last).filter(|(_, key)| settled(conversations, *key));
             for (since, key) in clean.take(budget as usize) {
@@ -124,7 +132,8 @@ impl Orders {
             let Some(stored) = conversations.get(key).filter(|s| s.dirty) else { continue };
             let place = stored.place();
             let idle = place.idle.map(|since| since.saturating_add(call));
-            for deadline in idle.into_iter().chain([place.clock.saturating_add(whole)]) {
+            let waiting = place.waiting.map(|since| since.saturating_add(start));
+            for deadline in idle.into_iter().chain(waiting).chain([place.clock.saturating_add(whole)]) {
                 if deadline <= now {
                     note(*key, deadline);
                 }

@@ -5,7 +5,7 @@
 //! Sizes are counted from lengths, never from capacities, for the same reason.
 
 use super::ConvKey;
-use super::conversation::{Call, Conversation, Exchange, Head, ResultFact, Tool, Toolset};
+use super::conversation::{Call, Conversation, Exchange, Head, ResultFact, Tool, Toolset, Waiting};
 use crate::engine::Millis;
 use crate::engine::event::Slot;
 use sha2::{Digest, Sha256};
@@ -69,6 +69,8 @@ pub(super) struct Place {
     pub clock: Millis,
     /// The longest idle open call's last event.
     pub idle: Option<Millis>,
+    /// When the first start that waits came.
+    pub waiting: Option<Millis>,
 }
 
 #[derive(Default)]
@@ -140,7 +142,8 @@ fn some_len(text: &Option<Vec<u8>>) -> u64 {
 
 pub(super) fn head_bytes(head: &Head) -> u64 {
     let names = head.name.len() + head.fleet.len() + head.agent.len();
-    512 + names as u64 + some_len(&head.record_key) + 48 * head.sources.len() as u64
+    let waiting: usize = head.waiting.iter().map(Waiting::bytes).sum();
+    512 + (names + waiting) as u64 + some_len(&head.record_key) + 48 * head.sources.len() as u64
 }
 
 pub(super) fn exchange_bytes(exchange: &Exchange) -> u64 {
@@ -270,6 +273,7 @@ impl Stored {
             offset: self.conversation.head.last_offset,
             clock: self.conversation.head.clock,
             idle: open.map(|call| call.touched).min(),
+            waiting: self.conversation.head.waiting.iter().map(|start| start.time).min(),
         }
     }
     pub fn set_head(&mut self, head: Head) -> Head {

@@ -89,6 +89,8 @@ pub fn run(global: &Global, args: &Args) -> Result<Exit, Failure> {
     let config = global.load(Need::Engine)?;
     let mut settings = global.settings(&config, "local")?;
     settings.trust_event_time = true;
+    // Whoever waits for a file has all of it.
+    settings.limits.reorder_window_ms = 0;
     settings.lines = args.provider.is_none();
     let mut session = Session {
         engine: engine(settings)?,

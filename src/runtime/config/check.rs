@@ -206,6 +206,12 @@ impl Config {
                 format!("{}: must not exceed partition_bytes ({})", l.conversation_bytes, l.partition_bytes),
             ));
         }
+        if l.reorder_window_ms > 60_000 {
+            p.push(problem(
+                "engine.limits.reorder_window_ms",
+                format!("{}: must be at most 60000", l.reorder_window_ms),
+            ));
+        }
         for (name, value) in [("call_ttl_ms", l.call_ttl_ms), ("conversation_ttl_ms", l.conversation_ttl_ms)] {
             if value < 1000 {
                 p.push(problem(&format!("engine.limits.{name}"), format!("{value}: must be at least 1000")));

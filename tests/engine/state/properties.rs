@@ -134,6 +134,7 @@ const SMALL: StateLimits = StateLimits {
     conversation_bytes: 24_000,
     partition_bytes: 12_000,
     call_ttl_ms: 20,
+    reorder_window_ms: 10,
     conversation_ttl_ms: 200,
 };
 

@@ -24,6 +24,7 @@ pub const LIMITS: StateLimits = StateLimits {
     conversation_bytes: 1 << 20,
     partition_bytes: 1 << 24,
     call_ttl_ms: 1_000,
+    reorder_window_ms: 10,
     conversation_ttl_ms: 60_000,
 };
 
