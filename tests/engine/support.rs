@@ -4,7 +4,8 @@
 use serde_json::Value;
 use sluicegate::engine::policy::Profile;
 use sluicegate::engine::state::PartitionState;
-use sluicegate::engine::{Emission, Engine, Input, Out, Outcome, Redacted, Settings, To};
+use sluicegate::engine::{Emission, Engine, Input, Observation, Out, Outcome, Redacted, Settings, To};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 pub fn settings(profile: Profile) -> Settings {
@@ -27,13 +28,15 @@ pub struct Partition<'e> {
     out: Out,
     offset: i64,
     pub outcomes: Vec<Outcome>,
+    /// What was not understood, by kind.
+    pub opaque: BTreeMap<&'static str, u64>,
 }
 
 impl<'e> Partition<'e> {
     pub fn new(engine: &'e Engine) -> Self {
         let mut state = PartitionState::new();
         state.begin();
-        Self { engine, state, out: Out::default(), offset: 0, outcomes: Vec::new() }
+        Self { engine, state, out: Out::default(), offset: 0, outcomes: Vec::new(), opaque: BTreeMap::new() }
     }
 
     pub fn feed(&mut self, line: &[u8]) -> Vec<Emission> {
@@ -49,6 +52,11 @@ impl<'e> Partition<'e> {
         let input = Input { topic: "check", partition: 0, offset: self.offset, timestamp: None, key, headers, value };
         self.offset += 1;
         self.outcomes.push(self.engine.step(&mut self.state, &input, &mut self.out));
+        for seen in &self.out.observations {
+            if let Observation::Opaque { kind, count, .. } = seen {
+                *self.opaque.entry(kind).or_default() += count;
+            }
+        }
         self.out.emissions.clone()
     }
 }
