@@ -1,6 +1,6 @@
 //! `demo`: the main job with nothing installed.
 //!
-//! A broker inside the process, sample traffic of two providers sent by an ordinary producer, the service's own
+//! A broker inside the process, sample traffic of every provider sent by an ordinary producer, the service's own
 //! worker and engine, and a reader that draws the verdicts as they come. Only the broker is not the real thing,
 //! and it says so. `demo/events.jsonl` holds the traffic, one structured CloudEvent a line; it is sent in binary
 //! mode, which is what fleets should use.
@@ -61,6 +61,14 @@ const SCENES: &[(&str, &str)] = &[
     ("research-cut", "cut by max_output_tokens"),
     ("research-schema", "schema mismatch"),
     ("research-unknown", "undeclared tool"),
+    ("shop-pair", "parallel, Chat chunks"),
+    ("shop-merged", "two calls under one index"),
+    ("grok-chat", "whole call in one chunk"),
+    ("grok-search", "search run by the provider"),
+    ("menu-stream", "leaf by leaf"),
+    ("menu-cut", "cut by MAX_TOKENS"),
+    ("phone-desk", "live session"),
+    ("files-mcp", "tools/call over MCP"),
     ("ops-early", "started too early"),
     ("ops-logs", "oversize result"),
     ("ops-history", "oversize result in a request"),
@@ -82,6 +90,8 @@ pub fn run(global: &Global, args: &Args) -> Result<Exit, Failure> {
 
     let mut engine_settings = global.settings(&config, "demo")?;
     engine_settings.group.clone_from(&settings.group);
+    // One producer sends the sample, so nothing in it can overtake.
+    engine_settings.limits.reorder_window_ms = 0;
     let bundle = engine_settings.policy.bundle.clone();
     let engine = Arc::new(engine(engine_settings)?);
     let metrics = new_metrics()?;
