@@ -15,6 +15,7 @@ mod describe;
 mod journey;
 mod json;
 mod layer;
+mod network;
 mod order;
 mod poison;
 mod policies;

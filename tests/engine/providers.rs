@@ -35,7 +35,7 @@ fn run(attributes: &[(String, String)], data: &str) -> Vec<String> {
                 .provider
                 .or_else(|| detect_provider(&bump, &envelope, JsonLimits::default()))
                 .unwrap_or(Provider::Mcp);
-            lines(&translate(&bump, &envelope, provider, JsonLimits::default()))
+            lines(&translate(&bump, &envelope, provider, &[], JsonLimits::default()))
         }
         other => vec![format!("{other:?}")],
     }

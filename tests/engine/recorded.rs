@@ -61,7 +61,7 @@ fn each_record(path: &Path, then: &mut dyn FnMut(usize, &Envelope<'_>, Translate
             other => panic!("{}:{n}: {other:?}", path.display()),
         };
         let provider = envelope.provider.unwrap();
-        let found = translate(&bump, &envelope, provider, JsonLimits::default());
+        let found = translate(&bump, &envelope, provider, &[], JsonLimits::default());
         then(n, &envelope, found);
     }
 }

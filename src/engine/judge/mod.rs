@@ -94,7 +94,19 @@ pub(super) fn record(
     // Host events are judged whoever's call they answer; model events need to know whose wire shape they are.
     let needs_provider =
         matches!(envelope.kind, EventType::ModelRequest | EventType::ModelResponse | EventType::ModelChunk);
-    let provider = match envelope.provider {
+    // A stream may go on in the middle of an event.
+    let response_id = envelope.response_id.map(str::as_bytes);
+    let named = envelope.conversation.map(str::as_bytes).or(input.key);
+    let named = named.filter(|name| !name.is_empty()).map(|name| engine.keyed.conversation(name));
+    let beginning = match envelope.kind {
+        EventType::ModelChunk | EventType::ModelClosed if !oversize => {
+            let key = named.or_else(|| response_id.map(|id| engine.keyed.conversation(id)));
+            key.and_then(|key| state.get(key)).and_then(|known| known.beginning(response_id))
+        }
+        _ => None,
+    };
+    let (begun_by, beginning) = beginning.map_or((None, Vec::new()), |(provider, text)| (Some(provider), text));
+    let provider = match envelope.provider.or(begun_by) {
         None if needs_provider && !oversize => match provider::detect_provider(bump, &envelope, json) {
             None => {
                 let outcome = reject_record(engine, input, Reject::UnknownProvider, out);
@@ -106,11 +118,11 @@ pub(super) fn record(
         given => given,
     };
     out.observations.push(Observation::Event { provider, kind: envelope.kind });
-    let translated = match (oversize, provider) {
+    let mut translated = match (oversize, provider) {
         (true, _) => Translated::new(bump),
         // Host events mean the same whoever's call they answer.
         (false, provider) => {
-            provider::translate(bump, &envelope, provider.unwrap_or(Provider::AnthropicMessages), json)
+            provider::translate(bump, &envelope, provider.unwrap_or(Provider::AnthropicMessages), &beginning, json)
         }
     };
     let payload_id = translated.response_id.and_then(|v| v.text());
@@ -120,7 +132,7 @@ pub(super) fn record(
         .map(str::as_bytes)
         .or(input.key)
         .or(payload_conversation.as_deref())
-        .or(envelope.response_id.map(str::as_bytes))
+        .or(response_id)
         .or(payload_id.as_deref())
         .filter(|name| !name.is_empty());
     let Some(name) = name else {
@@ -128,7 +140,6 @@ pub(super) fn record(
     };
     let event_time = envelope.time.and_then(publish::parse_time);
     let time = input.timestamp.or(event_time.filter(|_| settings.trust_event_time)).unwrap_or(0);
-    let response_id = envelope.response_id.map(str::as_bytes);
     let origin = Origin {
         topic: input.topic,
         partition: input.partition,
@@ -144,7 +155,7 @@ pub(super) fn record(
         response_id,
         provider,
     };
-    let key = engine.keyed.conversation(name);
+    let key = named.unwrap_or_else(|| engine.keyed.conversation(name));
     let source = TickSource { topic: input.topic, partition: input.partition, now: time };
     while let Some(victim) = state.to_evict(key, &StateLimits::from(&settings.limits)) {
         let cut = |session: &mut Session<'_>, ready: &mut Vec<Ready>| session.cut_all(CutReason::Limit, ready);
@@ -170,7 +181,13 @@ pub(super) fn record(
             Sequence::Duplicate => return Outcome::Passed,
             // What is missing may have held a part of any call that is open: none may become final without it.
             // So may what comes late: whether it was applied before cannot be told.
-            Sequence::Gap { .. } | Sequence::Back => run.missed(&mut session),
+            Sequence::Gap { .. } | Sequence::Back => {
+                run.missed(&mut session);
+                if !beginning.is_empty() {
+                    translated = Translated::new(bump);
+                    translated.undecodable = Some(provider::unkept(bump));
+                }
+            }
             Sequence::First | Sequence::Next => {}
         }
     }
@@ -183,6 +200,8 @@ pub(super) fn record(
                 false => Some(ExchangePart::ResponseStart),
             }
         }
+        // Which response it is the beginning of is not known yet.
+        EventType::ModelChunk if translated.events.is_empty() && !translated.rest.is_empty() => None,
         EventType::ModelChunk | EventType::ModelClosed => Some(ExchangePart::ResponseRest),
         _ => None,
     };
@@ -205,6 +224,12 @@ pub(super) fn record(
         && let Some(provider) = provider
     {
         run.foreign(&mut session, response_id, provider);
+    }
+    if let Some(provider) = provider
+        && (!beginning.is_empty() || !translated.rest.is_empty())
+        && !session.keep_beginning(response_id, provider, translated.rest)
+    {
+        translated.undecodable = Some(provider::unkept(bump));
     }
     if oversize {
         run.oversize(&mut session, &envelope, input, exchange.map(|(n, _)| n));

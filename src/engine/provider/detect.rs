@@ -45,7 +45,7 @@ pub fn detect_provider<'r>(bump: &'r Bump, envelope: &Envelope<'r>, limits: Json
             found = detect(value).and_then(|(provider, _)| provider);
         }
     };
-    for_each_event(bump, envelope.data?, limits, &mut each);
+    for_each_event(bump, envelope.data?, limits, Some(&mut &[][..]), &mut each);
     found
 }
 

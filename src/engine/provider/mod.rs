@@ -46,6 +46,8 @@ pub struct Translated<'r> {
     /// a member that stands twice, or a known event with members that are none of its own. Nothing of its
     /// event stands but a beginning, and events from there on are not read.
     pub unclear: Option<(Value<'r>, &'static str)>,
+    /// Server-sent events: the beginning of one whose rest is still to come.
+    pub rest: &'r [u8],
     /// The payload's own response id, when it names one.
     pub response_id: Option<Value<'r>>,
     /// The provider's own conversation or session id, when it names one.
@@ -55,16 +57,24 @@ pub struct Translated<'r> {
 impl<'r> Translated<'r> {
     /// Nothing yet.
     pub fn new(bump: &'r Bump) -> Self {
-        Self { events: BumpVec::new_in(bump), undecodable: None, unclear: None, response_id: None, conversation: None }
+        Self {
+            events: BumpVec::new_in(bump),
+            undecodable: None,
+            unclear: None,
+            rest: &[],
+            response_id: None,
+            conversation: None,
+        }
     }
 }
 
 /// Translates a record's data. Chunks may be one event, an array of them, or raw `text/event-stream`
-/// (told by the text not beginning like JSON).
+/// (told by the text not beginning like JSON). `beginning`: the `rest` of the response's last record.
 pub fn translate<'r>(
     bump: &'r Bump,
     envelope: &Envelope<'r>,
     provider: Provider,
+    beginning: &[u8],
     limits: JsonLimits,
 ) -> Translated<'r> {
     let mut out = Translated::new(bump);
@@ -75,9 +85,19 @@ pub fn translate<'r>(
             Err(error) => out.undecodable = Some((data, error)),
         },
         (EventType::ModelResponse | EventType::ModelChunk, Some(data)) => {
+            let mut rest: &'r [u8] = &[];
             let mut each = |value| response(provider, value, &mut out);
-            let undecodable = for_each_event(bump, data, limits, &mut each);
+            let undecodable = match joined(bump, beginning, data, is_stream(envelope), limits) {
+                Joined::Whole(data) => for_each_event(bump, data, limits, Some(&mut rest), &mut each),
+                // What was begun never went on.
+                Joined::Lost => for_each_event(bump, data, limits, None, &mut each).or(Some((data, syntax(0)))),
+            };
             out.undecodable = undecodable;
+            if envelope.kind == EventType::ModelChunk {
+                out.rest = rest;
+            } else if !rest.is_empty() {
+                out.undecodable = out.undecodable.or(Some((data, syntax(data.bytes.len() as u32))));
+            }
             if envelope.http_status.is_some_and(|status| status >= 400) {
                 failed(&mut out);
             }
@@ -153,11 +173,46 @@ fn response<'r>(provider: Provider, value: Value<'r>, out: &mut Translated<'r>) 
     }
 }
 
-/// Calls `each` for every event in the data, in order, until one cannot be decoded.
+/// A record's data behind the beginning that an earlier one left.
+enum Joined<'r> {
+    Whole(&'r Layer<'r>),
+    Lost,
+}
+
+/// Whether the record says that it is a part of a raw stream.
+fn is_stream(envelope: &Envelope<'_>) -> bool {
+    let media = |text: &str| text.trim_ascii().to_ascii_lowercase().starts_with("text/event-stream");
+    envelope.content_type.is_some_and(media)
+}
+
+fn joined<'r>(
+    bump: &'r Bump,
+    beginning: &[u8],
+    data: &'r Layer<'r>,
+    is_stream: bool,
+    limits: JsonLimits,
+) -> Joined<'r> {
+    if beginning.is_empty() {
+        return Joined::Whole(data);
+    }
+    // Somebody who publishes JSON does not go on with a stream's bytes.
+    let like_json = data.bytes.trim_ascii_start().starts_with(b"{");
+    if !is_stream && like_json && json::parse(bump, data, limits).is_ok() {
+        return if sse::is_idle(beginning) { Joined::Whole(data) } else { Joined::Lost };
+    }
+    let mut text = BumpVec::with_capacity_in(beginning.len() + data.bytes.len(), bump);
+    text.extend_from_slice_copy(beginning);
+    text.extend_from_slice_copy(data.bytes);
+    Joined::Whole(Layer::record(bump, text.into_bump_slice()))
+}
+
+/// Calls `each` for every event in the data, in order, until one cannot be decoded. `rest` takes the beginning
+/// of a server-sent event whose end is not there; without it, that is undecodable.
 fn for_each_event<'r>(
     bump: &'r Bump,
     data: &'r Layer<'r>,
     limits: JsonLimits,
+    rest: Option<&mut &'r [u8]>,
     each: &mut dyn FnMut(Value<'r>),
 ) -> Option<(&'r Layer<'r>, JsonError)> {
     let start = data.bytes.iter().find(|byte| !byte.is_ascii_whitespace());
@@ -173,19 +228,41 @@ fn for_each_event<'r>(
             Err(error) => Some((data, error)),
         };
     }
+    let bytes: &'r [u8] = data.bytes;
+    let start = sse::unfinished(bytes);
+    let mut open = rest.filter(|_| start < bytes.len() && sse::may_go_on(&bytes[start..]));
     let mut any = false;
     for event in sse::events(bump, data) {
         any = true;
-        if done_marker(event.data.bytes) || event.data.bytes.trim_ascii().is_empty() {
+        let marker = done_marker(event.data.bytes);
+        if !marker && !event.data.bytes.trim_ascii().is_empty() {
+            match json::parse(bump, event.data, limits) {
+                Ok(value) if says_otherwise(&event, value) => return Some((event.data, syntax(0))),
+                Ok(value) => deliver(value, each),
+                Err(_) if !event.ended && open.is_some() => continue,
+                Err(error) => return Some((event.data, error)),
+            }
+        } else if !marker {
             continue;
         }
-        match json::parse(bump, event.data, limits) {
-            Ok(value) if says_otherwise(&event, value) => return Some((event.data, syntax(0))),
-            Ok(value) => deliver(value, each),
-            Err(error) => return Some((event.data, error)),
+        if !event.ended {
+            open = None;
         }
     }
-    sse::torn(data.bytes, any).map(|at| (data, syntax(at)))
+    // An event that is whole but for its blank line was delivered.
+    let known = match open {
+        Some(rest) => {
+            *rest = &bytes[start..];
+            &bytes[..start]
+        }
+        None => bytes,
+    };
+    sse::torn(known, any).map(|at| (data, syntax(at)))
+}
+
+/// The beginning of an event for which there was no room.
+pub fn unkept<'r>(bump: &'r Bump) -> (&'r Layer<'r>, JsonError) {
+    (Layer::record(bump, &[]), syntax(0))
 }
 
 fn syntax(at: u32) -> JsonError {

@@ -16,6 +16,9 @@ use crate::engine::layer::sse::{Lines, field};
 use crate::engine::layer::{Layer, Span, Step};
 use bumpalo::Bump;
 
+/// The byte order mark.
+const BOM: &[u8] = b"\xEF\xBB\xBF";
+
 /// One delivered event.
 #[derive(Debug, Clone, Copy)]
 pub struct SseEvent<'r> {
@@ -25,6 +28,8 @@ pub struct SseEvent<'r> {
     pub event_name: Option<&'r [u8]>,
     /// The data lines joined with `\n`; the layer's step carries the index.
     pub data: &'r Layer<'r>,
+    /// Its blank line was seen. If not, its rest may come in the next record.
+    pub ended: bool,
 }
 
 /// The events of a stream, in order.
@@ -32,7 +37,7 @@ pub struct SseEvent<'r> {
 /// An event takes 48 bytes of the arena, eight times its shortest form (`data\n\n`); a caller that bounds
 /// events takes no more than it wants.
 pub fn events<'r>(bump: &'r Bump, layer: &'r Layer<'r>) -> Events<'r> {
-    let start = if layer.bytes.starts_with(b"\xEF\xBB\xBF") { 3 } else { 0 };
+    let start = if layer.bytes.starts_with(BOM) { 3 } else { 0 };
     Events { bump, layer, lines: Lines::new(layer.bytes, start), index: 0 }
 }
 
@@ -43,7 +48,7 @@ pub fn events<'r>(bump: &'r Bump, layer: &'r Layer<'r>) -> Events<'r> {
 /// - A field that a laxer reader takes for `data`.
 /// - Text in which nothing is an event, a comment or a known field.
 pub(super) fn torn(bytes: &[u8], any: bool) -> Option<u32> {
-    let start = if bytes.starts_with(b"\xEF\xBB\xBF") { 3 } else { 0 };
+    let start = if bytes.starts_with(BOM) { 3 } else { 0 };
     Lines::new(bytes, start)
         .find(|line| {
             let text = &bytes[line.start..line.end];
@@ -60,6 +65,39 @@ pub(super) fn torn(bytes: &[u8], any: bool) -> Option<u32> {
             }
         })
         .map(|line| line.start as u32)
+}
+
+/// Where the last event begins if its blank line is still to come; the length of the text if none is.
+pub(super) fn unfinished(bytes: &[u8]) -> usize {
+    let mut start = 0;
+    for line in Lines::new(bytes, 0) {
+        if line.is_blank() {
+            start = line.next;
+        }
+    }
+    start
+}
+
+/// Whether a text may be the beginning of an event: whole lines of known fields, and a last one that may
+/// become such a line.
+pub(super) fn may_go_on(bytes: &[u8]) -> bool {
+    const FIELDS: [&[u8]; 5] = [b"data", b"event", b"id", b"retry", b""];
+    Lines::new(bytes, if bytes.starts_with(BOM) { 3 } else { 0 }).all(|line| {
+        let text = &bytes[line.start..line.end];
+        let name = text.split(|byte| *byte == b':').next().unwrap_or_default();
+        let divided = name.len() < text.len();
+        let unended = line.next == line.end && !divided;
+        let begins = |field: &&[u8]| field.starts_with(name) || line.start == 0 && BOM.starts_with(name);
+        if unended { FIELDS.iter().any(begins) } else { FIELDS.contains(&name) }
+    })
+}
+
+/// Whether the beginning of an event that never went on has lost nothing: it holds no data yet.
+pub(super) fn is_idle(bytes: &[u8]) -> bool {
+    Lines::new(bytes, 0).all(|line| {
+        let name = bytes[line.start..line.end].split(|byte| *byte == b':').next().unwrap_or_default();
+        !b"data".starts_with(name) || name.is_empty() && line.end > line.start
+    })
 }
 
 /// See [`events`].
@@ -79,10 +117,12 @@ impl<'r> Iterator for Events<'r> {
             let mut name = None;
             let mut has_data = false;
             let mut end = first.next;
+            let mut ended = false;
             let mut line = Some(first);
             while let Some(current) = line {
                 end = current.next;
                 if current.is_blank() {
+                    ended = true;
                     break;
                 }
                 has_data |= field(bytes, current, b"data").is_some();
@@ -98,7 +138,7 @@ impl<'r> Iterator for Events<'r> {
             let index = self.index;
             let data = Layer::sse_data(self.bump, source, Step::Sse { event: index })?;
             self.index += 1;
-            return Some(SseEvent { index, event_name: name, data });
+            return Some(SseEvent { index, event_name: name, data, ended });
         }
     }
 }

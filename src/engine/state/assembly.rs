@@ -117,6 +117,7 @@ impl Session<'_> {
     /// Cuts every open call of the exchange for this reason.
     pub fn cut_exchange(&mut self, exchange: u32, reason: CutReason, ready: &mut Vec<Ready>) {
         self.end_loan();
+        self.forget_beginnings();
         self.cut_where(exchange, reason, |_| true, ready);
     }
 
@@ -127,6 +128,7 @@ impl Session<'_> {
 
     /// Cuts every open call of the conversation: it has to go.
     pub fn cut_all(&mut self, reason: CutReason, ready: &mut Vec<Ready>) {
+        self.forget_beginnings();
         self.cut_open(reason, Millis::MAX, ready);
     }
 

@@ -18,6 +18,16 @@ pub struct Conversation {
     pub results: BTreeMap<u32, ResultFact>,
     pub toolsets: BTreeMap<u32, Toolset>,
     pub tools: BTreeMap<u32, Tool>,
+    pub pieces: BTreeMap<u32, Piece>,
+}
+
+/// A part of a stream's event whose end is still to come, in order of its number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Piece {
+    /// The `responseid` attribute, empty if there is none.
+    pub response: Vec<u8>,
+    pub provider: Provider,
+    pub bytes: Vec<u8>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

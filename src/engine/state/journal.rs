@@ -9,7 +9,7 @@
 //! The first undo of an entry tells the state that is committed, so the log also tells what to write.
 
 use super::ConvKey;
-use super::conversation::{Call, CallStatus, Exchange, Head, ResultFact, TextSource, Tool, Toolset};
+use super::conversation::{Call, CallStatus, Exchange, Head, Piece, ResultFact, TextSource, Tool, Toolset};
 use super::store::{ByKey, Stored, Totals};
 use crate::engine::Millis;
 
@@ -82,6 +82,7 @@ pub(super) enum Undo {
     Toolset(u32, Option<Box<Toolset>>),
     Tool(u32, Option<Box<Tool>>),
     Result(u32, Option<Box<ResultFact>>),
+    Piece(u32, Option<Box<Piece>>),
     /// The whole call with its text; `None`: it did not exist.
     Call(u32, Option<Box<Call>>),
     /// Everything but the text, which did not change.
@@ -180,6 +181,9 @@ fn undo_entry(stored: &mut Stored, undo: Undo) {
         }
         Undo::Result(n, prior) => {
             stored.set_result(n, prior.map(|p| *p));
+        }
+        Undo::Piece(n, prior) => {
+            stored.set_piece(n, prior.map(|p| *p));
         }
         Undo::Call(n, prior) => {
             stored.set_call(n, prior.map(|p| *p));

@@ -20,6 +20,7 @@ mod exchange;
 mod item;
 mod journal;
 mod order;
+mod pieces;
 mod refused;
 mod sequence;
 mod session;
@@ -29,8 +30,8 @@ mod waiting;
 
 pub use codec::{StateError, StateKey};
 pub use conversation::{
-    Call, CallStatus, Conversation, Exchange, Head, Opened, ResponseState, ResultFact, Slots, Source, TextSource, Tool,
-    Toolset, Waiting,
+    Call, CallStatus, Conversation, Exchange, Head, Opened, Piece, ResponseState, ResultFact, Slots, Source,
+    TextSource, Tool, Toolset, Waiting,
 };
 pub use exchange::{ExchangePart, Want};
 pub use sequence::Sequence;

@@ -5,7 +5,7 @@
 //! Sizes are counted from lengths, never from capacities, for the same reason.
 
 use super::ConvKey;
-use super::conversation::{Call, Conversation, Exchange, Head, ResultFact, Tool, Toolset, Waiting};
+use super::conversation::{Call, Conversation, Exchange, Head, Piece, ResultFact, Tool, Toolset, Waiting};
 use crate::engine::Millis;
 use crate::engine::event::Slot;
 use sha2::{Digest, Sha256};
@@ -163,6 +163,10 @@ pub(super) fn tool_bytes(tool: &Tool) -> u64 {
     160 + tool.name.len() as u64 + some_len(&tool.namespace) + some_len(&tool.server) + some_len(&tool.schema)
 }
 
+pub(super) fn piece_bytes(piece: &Piece) -> u64 {
+    96 + (piece.response.len() + piece.bytes.len()) as u64
+}
+
 impl Mark {
     pub fn of(call: &Call) -> Self {
         let id = call.effective_id();
@@ -235,6 +239,11 @@ impl Sized64 for Exchange {
         exchange_bytes(self)
     }
 }
+impl Sized64 for Piece {
+    fn size(&self) -> u64 {
+        piece_bytes(self)
+    }
+}
 impl Sized64 for Tool {
     fn size(&self) -> u64 {
         tool_bytes(self)
@@ -299,6 +308,9 @@ impl Stored {
         }
         old
     }
+    pub fn set_piece(&mut self, n: u32, new: Option<Piece>) -> Option<Piece> {
+        set(&mut self.conversation.pieces, &mut self.index, n, new)
+    }
     pub fn set_result(&mut self, n: u32, new: Option<ResultFact>) -> Option<ResultFact> {
         if let Some(new) = &new {
             self.index.results.insert((new.call_id, new.content, n));
@@ -342,6 +354,7 @@ impl Stored {
                 + conversation.exchanges.values().map(exchange_bytes).sum::<u64>()
                 + conversation.toolsets.len() as u64 * TOOLSET_BYTES
                 + conversation.tools.values().map(tool_bytes).sum::<u64>()
+                + conversation.pieces.values().map(piece_bytes).sum::<u64>()
                 + conversation.results.len() as u64 * RESULT_BYTES,
             ..Index::default()
         };
