@@ -38,6 +38,14 @@ pub(super) fn attribute(value: Value<'_>) -> Vec<u8> {
     }
 }
 
+/// Whether an id is this one as it is kept. Asked with every chunk of some providers, so it allocates nothing.
+fn is_attribute(value: Value<'_>, kept: &[u8]) -> bool {
+    match value.kind() {
+        Kind::String => value.text().is_some_and(|text| *clip(&text) == *kept),
+        _ => attribute(value) == kept,
+    }
+}
+
 impl Session<'_> {
     /// Absorbs one event of a response (all events from `Begin` to `Closed`); what ended is pushed to `ready`
     /// in slot order. Events that concern requests and host events are not for this method.
@@ -66,8 +74,7 @@ impl Session<'_> {
                 self.leaf(exchange, slot, *value, at);
             }
             Event::Begin { id, again } => {
-                let id = id.map(attribute).filter(|id| !id.is_empty());
-                self.begin_response(exchange, id, *again, ready);
+                self.begin_response(exchange, id.filter(|id| !is_attribute(*id, &[])), *again, ready);
             }
             Event::Open(facts) => {
                 let slot = self.next_arrival(exchange, facts.slot, ready);
@@ -212,9 +219,9 @@ impl Session<'_> {
             self.edit_exchange(exchange, |e| e.response = ResponseState::Ended);
         }
     }
-    fn begin_response(&mut self, exchange: u32, id: Option<Vec<u8>>, again: bool, ready: &mut Vec<Ready>) {
+    fn begin_response(&mut self, exchange: u32, id: Option<Value<'_>>, again: bool, ready: &mut Vec<Ready>) {
         let Some(known) = self.conversation().exchanges.get(&exchange) else { return };
-        let other = id.is_some() && known.payload_id.is_some() && id != known.payload_id;
+        let other = id.zip(known.payload_id.as_deref()).is_some_and(|(id, known)| !is_attribute(id, known));
         // Every chunk of such a response begins it: only another id is another response.
         let repeats = known.provider.has_choices();
         let restart = match known.response {
@@ -234,8 +241,8 @@ impl Session<'_> {
         self.edit_exchange(exchange, |e| {
             e.response = ResponseState::Open;
             e.failed = false;
-            if id.is_some() {
-                e.payload_id = id;
+            if let Some(id) = id {
+                e.payload_id = Some(attribute(id));
             }
             if restart {
                 e.run = next;
