@@ -8,7 +8,7 @@ use sluicegate::engine::{Emission, Outcome, To};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-const PROVIDERS: [&str; 2] = ["anthropic.messages", "openai.responses"];
+const PROVIDERS: [&str; 5] = ["anthropic.messages", "openai.chat", "openai.responses", "xai.chat", "xai.responses"];
 
 /// What one file gave.
 struct Judged {
@@ -98,7 +98,7 @@ fn every_stated_call_is_assembled() {
             "{provider}: {} files, {} events, {} final calls stated, {} equal, {} not final, {} beyond those stated, cut by reason {:?}",
             table.files, table.events, table.stated, table.equal, table.not_final, table.beyond, table.cut
         );
-        assert!(table.stated > 100, "{provider}: the expectations were not found");
+        assert!(table.stated > 0, "{provider}: the expectations were not found");
         differences.extend(table.differences);
     }
     assert!(differences.is_empty(), "{} differences:\n{}", differences.len(), differences.join("\n"));

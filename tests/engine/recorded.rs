@@ -13,7 +13,13 @@ use sluicegate::engine::{Input, Limits};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-const PROVIDERS: [Provider; 2] = [Provider::AnthropicMessages, Provider::OpenAiResponses];
+const PROVIDERS: [Provider; 5] = [
+    Provider::AnthropicMessages,
+    Provider::OpenAiChat,
+    Provider::OpenAiResponses,
+    Provider::XaiChat,
+    Provider::XaiResponses,
+];
 
 fn corpus() -> Option<PathBuf> {
     let shared = match std::env::var_os("SLUICEGATE_SHARED") {

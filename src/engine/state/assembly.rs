@@ -40,11 +40,19 @@ pub(super) fn attribute(value: Value<'_>) -> Vec<u8> {
 
 impl Session<'_> {
     /// Absorbs one event of a response (all events from `Begin` to `Closed`); what ended is pushed to `ready`
-    /// in slot order. Events that concern requests and host events are not for this method.
-    pub fn absorb(&mut self, exchange: u32, event: &Event<'_>, at: At, limits: &StateLimits, ready: &mut Vec<Ready>) {
+    /// in slot order. Events that concern requests and host events are not for this method. Gives whether text
+    /// was lost because its call has ended.
+    pub fn absorb(
+        &mut self,
+        exchange: u32,
+        event: &Event<'_>,
+        at: At,
+        limits: &StateLimits,
+        ready: &mut Vec<Ready>,
+    ) -> bool {
         self.end_loan();
         self.limits = *limits;
-        let Some(known) = self.conversation().exchanges.get(&exchange) else { return };
+        let Some(known) = self.conversation().exchanges.get(&exchange) else { return false };
         let content = match event {
             Event::Open(call) | Event::Item { call, .. } => Some(call.slot),
             Event::Append { slot, .. } | Event::Leaf { slot, .. } | Event::Restate { slot, .. } => Some(*slot),
@@ -60,7 +68,10 @@ impl Session<'_> {
             self.edit_exchange(exchange, |e| e.response = ResponseState::Open);
         }
         match event {
-            Event::Append { slot, part, text } => self.append(exchange, *slot, *part, *text, at, ready),
+            Event::Append { slot, part, text } => {
+                let slot = self.piece_arrival(exchange, *slot);
+                return self.append(exchange, slot, *part, *text, at, ready);
+            }
             Event::Leaf { slot, value, .. } => {
                 let slot = self.latest_arrival(exchange, *slot);
                 self.leaf(exchange, slot, *value, at);
@@ -70,10 +81,13 @@ impl Session<'_> {
                 self.begin_response(exchange, id, *again, ready);
             }
             Event::Open(facts) => {
-                let slot = self.next_arrival(exchange, facts.slot, ready);
+                let slot = self.next_arrival(exchange, facts, ready);
                 self.open_call(exchange, &CallFacts { slot, ..*facts }, at, ready);
             }
-            Event::Restate { slot, args } => self.restate_slot(exchange, *slot, *args, at, ready),
+            Event::Restate { slot, args } => {
+                let slot = self.piece_arrival(exchange, *slot);
+                return self.restate_slot(exchange, slot, *args, at, ready);
+            }
             Event::Close { slot, status } => {
                 let slot = self.latest_arrival(exchange, *slot);
                 if let Some(n) = self.latest(exchange, slot).filter(|n| self.is_open(*n)) {
@@ -81,7 +95,7 @@ impl Session<'_> {
                 }
             }
             Event::Item { call, status, listed } => {
-                let slot = self.next_arrival(exchange, call.slot, ready);
+                let slot = self.next_arrival(exchange, call, ready);
                 self.item(exchange, &CallFacts { slot, ..*call }, (*status, *listed), at, ready);
             }
             Event::ServerResult { result, closes: true } => self.server_result(result, at, ready),
@@ -112,6 +126,7 @@ impl Session<'_> {
             | Event::Cancel { .. }
             | Event::Opaque { .. } => {}
         }
+        false
     }
 
     /// Cuts every open call of the exchange for this reason.
@@ -165,20 +180,50 @@ impl Session<'_> {
     }
 
     /// The place of a call that opens where the wire numbers none. Calls of such a response follow on one
-    /// another: what was not closed before the next one opens is void.
-    fn next_arrival(&mut self, exchange: u32, slot: Slot, ready: &mut Vec<Ready>) -> Slot {
+    /// another: what was not closed before the next one opens is void, where calls have end markers. Where they
+    /// have none, an id that the choice has already is the same call's.
+    fn next_arrival(&mut self, exchange: u32, facts: &CallFacts<'_>, ready: &mut Vec<Ready>) -> Slot {
+        let slot = facts.slot;
         let Some(known) = self.conversation().exchanges.get(&exchange).filter(|_| slot.is_arrival()) else {
             return slot;
         };
         let place = Slot(known.arrivals, slot.1);
-        let last = self.latest_arrival(exchange, slot);
-        if let Some(n) =
-            self.latest(exchange, last).filter(|n| self.call(*n).is_some_and(|c| c.status == CallStatus::Open))
+        if marks_ends(known.provider) {
+            let last = self.latest_arrival(exchange, slot);
+            let open = |n: &u32| self.call(*n).is_some_and(|c| c.status == CallStatus::Open);
+            if let Some(n) = self.latest(exchange, last).filter(open) {
+                self.finish(n, CallStatus::Cut(CutReason::Superseded), ready);
+            }
+        } else if let Some(id) = facts.id.map(attribute).filter(|id| !id.is_empty())
+            && let Some(n) = self.of_choice(exchange, slot.1, &id)
+            && let Some(call) = self.call(n)
         {
-            self.finish(n, CallStatus::Cut(CutReason::Superseded), ready);
+            return call.slot;
         }
         self.tally(exchange, |e| e.arrivals = e.arrivals.saturating_add(1));
         place
+    }
+    /// The call of a choice, in the response's present run, that has this id.
+    pub(super) fn of_choice(&self, exchange: u32, choice: u32, id: &[u8]) -> Option<u32> {
+        let run = self.conversation().exchanges.get(&exchange)?.run;
+        let here = |c: &Call| c.exchange == exchange && c.slot.1 == choice && c.id == *id;
+        self.calls_by_id(id).find(|(n, c)| *n >= run && here(c)).map(|(n, _)| n)
+    }
+    /// Where a piece without a place belongs: to the latest call that has none either. Where all calls have one,
+    /// it may belong to any.
+    fn piece_arrival(&mut self, exchange: u32, slot: Slot) -> Slot {
+        let Some(known) = self.conversation().exchanges.get(&exchange).filter(|_| slot.is_arrival()) else {
+            return slot;
+        };
+        if known.arrivals > 0 {
+            return self.latest_arrival(exchange, slot);
+        }
+        for n in self.open_calls(exchange) {
+            if self.call(n).is_some_and(|c| c.slot.1 == slot.1 && !c.orphan) {
+                self.edit_progress(n, |call| call.conflict = true);
+            }
+        }
+        slot
     }
     /// The place of the latest call of a choice where the wire numbers none; the next free one if there is none.
     fn latest_arrival(&self, exchange: u32, slot: Slot) -> Slot {
@@ -298,17 +343,30 @@ impl Session<'_> {
 
     // --- text
 
-    fn append(&mut self, exchange: u32, slot: Slot, part: u32, text: Value<'_>, at: At, ready: &mut Vec<Ready>) {
-        let Some(piece) = text.text() else { return };
+    /// Gives whether the text was lost.
+    fn append(
+        &mut self,
+        exchange: u32,
+        slot: Slot,
+        part: u32,
+        text: Value<'_>,
+        at: At,
+        ready: &mut Vec<Ready>,
+    ) -> bool {
+        let Some(piece) = text.text() else { return false };
         let n = match self.latest(exchange, slot) {
             Some(n) if self.is_open(n) => n,
             None if !piece.is_empty() => {
                 let orphan = Call { orphan: true, ..Call::new(exchange, slot, opened(at)) };
-                let Some(n) = self.admit(exchange, orphan, ready) else { return };
+                let Some(n) = self.admit(exchange, orphan, ready) else { return true };
                 n
             }
-            _ => return,
+            _ => return !piece.is_empty(),
         };
+        self.add_text(n, part, &piece, at, ready);
+        false
+    }
+    fn add_text(&mut self, n: u32, part: u32, piece: &[u8], at: At, ready: &mut Vec<Ready>) {
         let Some(call) = self.stored.conversation.calls.get_mut(&n) else { return };
         self.log.push_text(self.key, n, call);
         call.fragments = call.fragments.saturating_add(1);
@@ -338,8 +396,8 @@ impl Session<'_> {
             return;
         }
         call.source = TextSource::Deltas;
-        match joined(&call.text, &piece) {
-            None => call.text.extend_from_slice(&piece),
+        match joined(&call.text, piece) {
+            None => call.text.extend_from_slice(piece),
             Some((tail, whole)) => {
                 let progress = Progress::of(call);
                 let len = call.text.len();
@@ -379,16 +437,17 @@ impl Session<'_> {
         });
         self.finish(n, CallStatus::Cut(CutReason::Limit), ready);
     }
-    fn restate_slot(&mut self, exchange: u32, slot: Slot, args: Args<'_>, at: At, ready: &mut Vec<Ready>) {
+    /// Gives whether the value was lost. One that repeats what an ended call had is not told apart.
+    fn restate_slot(&mut self, exchange: u32, slot: Slot, args: Args<'_>, at: At, ready: &mut Vec<Ready>) -> bool {
         if matches!(args, Args::Absent) {
-            return;
+            return false;
         }
         let n = match self.latest(exchange, slot) {
             Some(n) if self.is_open(n) => n,
-            Some(_) => return,
+            Some(_) => return true,
             None => {
                 let orphan = Call { orphan: true, ..Call::new(exchange, slot, opened(at)) };
-                let Some(n) = self.admit(exchange, orphan, ready) else { return };
+                let Some(n) = self.admit(exchange, orphan, ready) else { return true };
                 n
             }
         };
@@ -405,6 +464,7 @@ impl Session<'_> {
         if preview.is_none() {
             self.restate(n, args, ready);
         }
+        false
     }
 }
 
