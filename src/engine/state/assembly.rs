@@ -496,11 +496,29 @@ fn fate(exchange: &Exchange, call: &Call) -> Fate {
         CallStatus::Closed(status) => status != ItemStatus::Incomplete,
         _ => !marks_ends(exchange.provider) || call.source == TextSource::Restated,
     };
+    // A token limit is reported as a good ending by some gateways.
+    let cut = || !marks_ends(exchange.provider) && call.form == Form::JsonText && breaks_off(&call.text);
     match fate {
         None => Fate::Cut(CutReason::EndedOtherwise),
-        Some(Fate::Final) if !whole || placeholder(call) => Fate::Cut(CutReason::ItemIncomplete),
+        Some(Fate::Final) if !whole || placeholder(call) || cut() => Fate::Cut(CutReason::ItemIncomplete),
         Some(fate) => fate,
     }
+}
+
+/// Whether a JSON text ends inside a string, an object or an array.
+fn breaks_off(text: &[u8]) -> bool {
+    let (mut depth, mut string, mut escaped) = (0_i64, false, false);
+    for byte in text {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = string,
+            b'"' => string = !string,
+            b'{' | b'[' if !string => depth += 1,
+            b'}' | b']' if !string => depth -= 1,
+            _ => {}
+        }
+    }
+    string || depth > 0
 }
 
 /// If the text ends in a leading surrogate and the piece begins with a trailing one: the three bytes that go,
