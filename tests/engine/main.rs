@@ -9,6 +9,7 @@
 )]
 
 mod bypass;
+mod chat;
 mod conformance;
 #[path = "support/describe.rs"]
 mod describe;
@@ -25,3 +26,4 @@ mod support;
 mod tidy;
 mod truncate;
 mod wire;
+mod xai;

@@ -9,6 +9,7 @@
 //! Text is WTF-8. Two halves of a surrogate pair that stand in two fragments are joined, so it does not matter
 //! where the provider cut.
 
+use super::choice::breaks_off;
 use super::conversation::{Call, CallStatus, Exchange, Opened, ResponseState, Slots, TextSource, stricter};
 use super::journal::{Progress, Undo};
 use super::session::Session;
@@ -20,6 +21,7 @@ use crate::engine::event::{
     Args, CallFacts, CutReason, Event, Executor, Fate, Form, ItemStatus, ResultItem, Slot, Stop,
 };
 use crate::engine::json::{Kind, Value};
+use std::borrow::Cow;
 
 /// Choices of one response whose endings are kept apart.
 const CHOICES: usize = 128;
@@ -31,10 +33,16 @@ pub(super) fn marks_ends(provider: Provider) -> bool {
 
 /// An id or a name as it is kept; null and anything that has no text is empty.
 pub(super) fn attribute(value: Value<'_>) -> Vec<u8> {
-    match value.kind() {
-        Kind::String => value.text().map(|t| clip(&t).into_owned()).unwrap_or_default(),
-        Kind::Null => Vec::new(),
-        _ => clip(value.raw()).into_owned(),
+    kept(value).into_owned()
+}
+
+/// The same, where it is only compared: every chunk of some streams names its response.
+fn kept(value: Value<'_>) -> Cow<'_, [u8]> {
+    match (value.kind(), value.text()) {
+        (Kind::String, Some(Cow::Borrowed(text))) => clip(text),
+        (Kind::String, Some(Cow::Owned(text))) => Cow::Owned(clip(&text).into_owned()),
+        (Kind::String | Kind::Null, _) => Cow::default(),
+        _ => clip(value.raw()),
     }
 }
 
@@ -69,7 +77,7 @@ impl Session<'_> {
         }
         match event {
             Event::Append { slot, part, text } => {
-                let slot = self.piece_arrival(exchange, *slot);
+                let slot = self.piece_arrival(exchange, *slot, text.raw().len() <= 2);
                 return self.append(exchange, slot, *part, *text, at, ready);
             }
             Event::Leaf { slot, value, .. } => {
@@ -77,15 +85,15 @@ impl Session<'_> {
                 self.leaf(exchange, slot, *value, at);
             }
             Event::Begin { id, again } => {
-                let id = id.map(attribute).filter(|id| !id.is_empty());
-                self.begin_response(exchange, id, *again, ready);
+                let id = id.map(kept).filter(|id| !id.is_empty());
+                self.begin_response(exchange, id.as_deref(), *again, ready);
             }
             Event::Open(facts) => {
                 let slot = self.next_arrival(exchange, facts, ready);
                 self.open_call(exchange, &CallFacts { slot, ..*facts }, at, ready);
             }
             Event::Restate { slot, args } => {
-                let slot = self.piece_arrival(exchange, *slot);
+                let slot = self.piece_arrival(exchange, *slot, matches!(args, Args::Absent));
                 return self.restate_slot(exchange, slot, *args, at, ready);
             }
             Event::Close { slot, status } => {
@@ -172,7 +180,7 @@ impl Session<'_> {
         self.conversation().exchanges.get(&exchange).map(|e| e.response)
     }
     /// The exchange's open calls in slot order.
-    fn open_calls(&self, exchange: u32) -> Vec<u32> {
+    pub(super) fn open_calls(&self, exchange: u32) -> Vec<u32> {
         let open = self.stored.index.open.range((exchange, 0)..=(exchange, u32::MAX));
         let mut calls: Vec<_> = open.filter_map(|(_, n)| Some((self.call(*n)?.slot, *n))).collect();
         calls.sort_unstable();
@@ -203,30 +211,8 @@ impl Session<'_> {
         self.tally(exchange, |e| e.arrivals = e.arrivals.saturating_add(1));
         place
     }
-    /// The call of a choice, in the response's present run, that has this id.
-    pub(super) fn of_choice(&self, exchange: u32, choice: u32, id: &[u8]) -> Option<u32> {
-        let run = self.conversation().exchanges.get(&exchange)?.run;
-        let here = |c: &Call| c.exchange == exchange && c.slot.1 == choice && c.id == *id;
-        self.calls_by_id(id).find(|(n, c)| *n >= run && here(c)).map(|(n, _)| n)
-    }
-    /// Where a piece without a place belongs: to the latest call that has none either. Where all calls have one,
-    /// it may belong to any.
-    fn piece_arrival(&mut self, exchange: u32, slot: Slot) -> Slot {
-        let Some(known) = self.conversation().exchanges.get(&exchange).filter(|_| slot.is_arrival()) else {
-            return slot;
-        };
-        if known.arrivals > 0 {
-            return self.latest_arrival(exchange, slot);
-        }
-        for n in self.open_calls(exchange) {
-            if self.call(n).is_some_and(|c| c.slot.1 == slot.1 && !c.orphan) {
-                self.edit_progress(n, |call| call.conflict = true);
-            }
-        }
-        slot
-    }
     /// The place of the latest call of a choice where the wire numbers none; the next free one if there is none.
-    fn latest_arrival(&self, exchange: u32, slot: Slot) -> Slot {
+    pub(super) fn latest_arrival(&self, exchange: u32, slot: Slot) -> Slot {
         let Some(known) = self.conversation().exchanges.get(&exchange).filter(|_| slot.is_arrival()) else {
             return slot;
         };
@@ -255,9 +241,9 @@ impl Session<'_> {
             self.edit_exchange(exchange, |e| e.response = ResponseState::Ended);
         }
     }
-    fn begin_response(&mut self, exchange: u32, id: Option<Vec<u8>>, again: bool, ready: &mut Vec<Ready>) {
+    fn begin_response(&mut self, exchange: u32, id: Option<&[u8]>, again: bool, ready: &mut Vec<Ready>) {
         let Some(known) = self.conversation().exchanges.get(&exchange) else { return };
-        let other = id.is_some() && known.payload_id.is_some() && id != known.payload_id;
+        let other = id.is_some() && known.payload_id.is_some() && id != known.payload_id.as_deref();
         // Every chunk of such a response begins it: only another id is another response.
         let repeats = known.provider.has_choices();
         let restart = match known.response {
@@ -278,7 +264,7 @@ impl Session<'_> {
             e.response = ResponseState::Open;
             e.failed = false;
             if id.is_some() {
-                e.payload_id = id;
+                e.payload_id = id.map(<[u8]>::to_vec);
             }
             if restart {
                 e.run = next;
@@ -503,22 +489,6 @@ fn fate(exchange: &Exchange, call: &Call) -> Fate {
         Some(Fate::Final) if !whole || placeholder(call) || cut() => Fate::Cut(CutReason::ItemIncomplete),
         Some(fate) => fate,
     }
-}
-
-/// Whether a JSON text ends inside a string, an object or an array.
-fn breaks_off(text: &[u8]) -> bool {
-    let (mut depth, mut string, mut escaped) = (0_i64, false, false);
-    for byte in text {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = string,
-            b'"' => string = !string,
-            b'{' | b'[' if !string => depth += 1,
-            b'}' | b']' if !string => depth -= 1,
-            _ => {}
-        }
-    }
-    string || depth > 0
 }
 
 /// If the text ends in a leading surrogate and the piece begins with a trailing one: the three bytes that go,
