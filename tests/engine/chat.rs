@@ -2,6 +2,7 @@
 //! §3.4), and what becomes of its calls.
 
 use crate::support::{Partition, body, engine, header, verdicts};
+use proptest::prelude::*;
 use serde_json::{Value, json};
 use sluicegate::engine::policy::Profile;
 use sluicegate::engine::{Emission, Engine, Input, Observation, Out, Outcome, To};
@@ -444,4 +445,74 @@ fn results_of_a_request() {
     let messages = copy.get("messages").or(copy["data"].get("messages")).expect("messages");
     let cut = messages[3]["content"][0]["text"].as_str().expect("a text");
     assert!(cut.len() < 400_000 && messages[2] == request["messages"][2]);
+}
+
+/// How a server numbers its calls.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Style {
+    Numbered,
+    /// The id and the name stand in every piece.
+    Repeated,
+    /// All under index 0.
+    Zero,
+    Unnumbered,
+}
+
+/// The pieces of one call.
+fn entries(style: Style, n: usize, text: &str, cuts: &[usize]) -> Vec<Value> {
+    let chars: Vec<char> = text.chars().collect();
+    let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut % (chars.len() + 1)).collect();
+    cuts.extend([0, chars.len()]);
+    cuts.sort_unstable();
+    let pieces = cuts.windows(2).map(|cut| chars[cut[0]..cut[1]].iter().collect::<String>());
+    let entry = |(at, piece): (usize, String)| {
+        let index = if style == Style::Zero { 0 } else { n as u32 };
+        let mut entry = match at {
+            0 => open(index, &format!("c{n}"), "f", &piece),
+            _ if style == Style::Repeated => open(index, &format!("c{n}"), "f", &piece),
+            _ => more(index, &piece),
+        };
+        if style == Style::Unnumbered {
+            entry.as_object_mut().and_then(|entry| entry.remove("index"));
+        }
+        entry
+    };
+    pieces.enumerate().map(entry).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// Wherever texts are cut, however calls interleave and pieces are packed into chunks: the same calls.
+    #[test]
+    fn cutting_and_packing_do_not_matter(
+        style in prop_oneof![Just(Style::Numbered), Just(Style::Repeated), Just(Style::Zero), Just(Style::Unnumbered)],
+        texts in prop::collection::vec(("[a\\\\\"{é😀]{0,8}", prop::collection::vec(any::<usize>(), 0..6)), 1..4),
+        picks in prop::collection::vec(any::<usize>(), 1..12),
+        sizes in prop::collection::vec(1..4usize, 1..6),
+    ) {
+        let arguments: Vec<Value> = texts.iter().map(|(text, _)| json!({"x": text})).collect();
+        let mut queues: Vec<Vec<Value>> = Vec::new();
+        for (n, (arguments, (_, cuts))) in arguments.iter().zip(&texts).enumerate() {
+            queues.push(entries(style, n, &arguments.to_string(), cuts));
+        }
+        let mut dealt = Vec::new();
+        let mut picks = picks.iter().cycle();
+        while queues.iter().any(|queue| !queue.is_empty()) {
+            let interleaved = matches!(style, Style::Numbered | Style::Repeated);
+            let from = if interleaved { picks.next().copied().unwrap_or(0) } else { 0 };
+            let at = (0..queues.len()).map(|i| (from + i) % queues.len()).find(|i| !queues[*i].is_empty());
+            dealt.push(queues[at.unwrap_or(0)].remove(0));
+        }
+        let mut records = Vec::new();
+        let mut sizes = sizes.iter().cycle();
+        while !dealt.is_empty() {
+            let size = sizes.next().copied().unwrap_or(1).min(dealt.len());
+            records.push((CHUNK, calls(dealt.drain(..size).collect())));
+        }
+        records.push((CHUNK, done()));
+        let expected: Vec<String> =
+            arguments.iter().enumerate().map(|(n, arguments)| format!("c{n} f allow {arguments}")).collect();
+        prop_assert_eq!(run(&records), expected);
+    }
 }

@@ -25,6 +25,7 @@
 //! - `arguments` is `null` (none), an object (its raw bytes), or the text `null`.
 //! - `finish_reason` is `""` where others send `null`.
 //! - Azure's first chunk has no choices and an empty id; the usage chunk has no choices and comes last.
+//! - The whole text so far as `message` beside `delta` (Perplexity) is not read; with calls in it, it is unclear.
 //! - Members that a reader who ignores case or punctuation takes for a call's (`toolCalls`) are unclear, so are
 //!   a call of two kinds and a message in place of a choice.
 //! - `executed_tools` (Groq), run by the provider, are opaque.
@@ -89,8 +90,10 @@ fn choice<'r>(choice: Value<'r>, out: &mut Translated<'r>) {
         return unclear(choice, out);
     }
     let whole = match (member(choice, "delta"), member(choice, "message")) {
-        (Some(_), Some(_)) => return unclear(choice, out),
-        (Some(delta), None) => {
+        (Some(_), Some(message)) if message.kind() != Kind::Object || holds_calls(message) => {
+            return unclear(choice, out);
+        }
+        (Some(delta), _) => {
             said(delta, index, false, out);
             false
         }
@@ -112,6 +115,12 @@ fn choice<'r>(choice: Value<'r>, out: &mut Translated<'r>) {
     if whole || failed.or(finished).is_some() {
         out.events.push(Event::End { choice: Some(index) });
     }
+}
+
+/// Whether a message that is said beside its last piece has more than text.
+fn holds_calls(message: Value<'_>) -> bool {
+    const KNOWN: [&str; 2] = ["function_call", "tool_calls"];
+    misspelt(message, &KNOWN) || KNOWN.iter().any(|name| member(message, name).is_some())
 }
 
 /// What a choice's ending means; `None` where the word is empty.
