@@ -2,7 +2,7 @@
 //!
 //! # Wire shapes read
 //! Chat is read as OpenAI's (`openai/chat.rs`). Responses are read as OpenAI's (`openai/responses.rs`), and then:
-//! sub-tools of X search, which come as `custom_tool_call`; `x_search_call`; `web_search_call` and
+//! sub-tools of X search, which come as `custom_tool_call`; `x_search_call` and its kin; `web_search_call` and
 //! `code_interpreter_call` with `name` and `arguments`; the definitions of xAI's own tools.
 //!
 //! # How a call is addressed
@@ -17,9 +17,10 @@
 //!   the provider's is not held to be the client's to run. Every other one is the client's, and one that no
 //!   request declared is blocked.
 //! - Of a custom call the one delta is the whole text, and its `done` may come long before the item's.
-//! - `code_interpreter_call` without `code`: the call's text is `arguments`. Its `outputs[].logs` are JSON in a
-//!   string and are read as text.
-//! - `web_search_call` and `x_search_call` are what was looked for and found: `arguments` is read with the rest.
+//! - `code_interpreter_call` without `code`: the call's text is `arguments`. The pieces of its code are another
+//!   spelling of that, so the item alone says what ran. Its `outputs[].logs` are JSON in a string, read as text.
+//! - `web_search_call`, `x_search_call`, `view_image_call`, `view_x_video_call` and `code_execution_call` are what
+//!   was looked for or run, and what came of it: `arguments` is read with the rest.
 //! - An error body is `{"code":…,"error":"…"}`.
 
 use super::{Translated, member, named, openai, string, type_of};
@@ -33,7 +34,15 @@ const X_SEARCH: [&str; 6] =
     ["view_image", "view_x_video", "x_keyword_search", "x_semantic_search", "x_thread_fetch", "x_user_search"];
 
 /// Tools of xAI's own that OpenAI does not have.
-const TOOLS: [&str; 3] = ["code_execution", "collections_search", "x_search"];
+const TOOLS: [&str; 5] = ["code_execution", "collections_search", "view_image", "view_x_video", "x_search"];
+
+/// Items of theirs, and the names that such calls bear.
+const ITEMS: [(&str, &str); 4] = [
+    ("code_execution_call", "code_execution"),
+    ("view_image_call", "view_image"),
+    ("view_x_video_call", "view_x_video"),
+    ("x_search_call", "x_search"),
+];
 
 pub(super) fn responses_request<'r>(body: Value<'r>, elsewhere: bool, out: &mut Translated<'r>) {
     openai::request::request(body, elsewhere, out);
@@ -41,8 +50,7 @@ pub(super) fn responses_request<'r>(body: Value<'r>, elsewhere: bool, out: &mut 
 }
 
 pub(super) fn responses_response<'r>(value: Value<'r>, out: &mut Translated<'r>) {
-    // Marks of its progress.
-    if type_of(value).strip_prefix("response.x_search_call.").is_some_and(|mark| mark != "delta") {
+    if is_quiet(&type_of(value)) {
         return;
     }
     let before = out.events.len();
@@ -58,6 +66,21 @@ pub(super) fn chat_response<'r>(value: Value<'r>, out: &mut Translated<'r>) {
     openai::chat::response(value, out);
 }
 
+/// Marks of a call's progress, and code that the item restates.
+fn is_quiet(kind: &str) -> bool {
+    let Some((item, mark)) = kind.strip_prefix("response.").and_then(|kind| kind.split_once('.')) else { return false };
+    match item {
+        "code_interpreter_call" => mark == "executing",
+        "code_interpreter_call_code" => matches!(mark, "delta" | "done"),
+        _ => own(item).is_some() && mark != "delta",
+    }
+}
+
+/// The name of what one of xAI's own items calls.
+fn own(kind: &str) -> Option<&'static str> {
+    ITEMS.into_iter().find(|(known, _)| kind == *known).map(|(_, name)| name)
+}
+
 /// What OpenAI's reader made of an item, by what it is here.
 fn adapt(event: &mut Event<'_>) {
     match event {
@@ -66,12 +89,14 @@ fn adapt(event: &mut Event<'_>) {
         Event::ServerResult { result, .. } if type_of(result.item) == "web_search_call" => {
             result.parts.extend(string(result.item, "arguments").map(Part::Text));
         }
-        Event::Opaque { value, kind: "item" } if type_of(*value) == "x_search_call" => {
-            *event = Event::ServerResult { result: x_search(*value), closes: false };
+        Event::Opaque { value, kind: "item" } => {
+            if let Some(name) = own(&type_of(*value)) {
+                *event = Event::ServerResult { result: server_item(name, *value), closes: false };
+            }
         }
         Event::Turn { turn, .. } => {
             if let Turn::Opaque { value, kind: "item" } = *turn
-                && type_of(value) == "x_search_call"
+                && own(&type_of(value)).is_some()
             {
                 *turn = Turn::Model(value);
             }
@@ -108,9 +133,10 @@ fn is_x_search(call: &CallFacts<'_>) -> bool {
     made_by_xai && X_SEARCH.iter().any(|known| name.is(known))
 }
 
-fn x_search(item: Value<'_>) -> ResultItem<'_> {
+fn server_item<'r>(name: &'static str, item: Value<'r>) -> ResultItem<'r> {
     let action = member(item, "action");
-    let strings = action.into_iter().flat_map(|action| action.members()).map(|(_, value)| value);
+    let outputs = item.get("outputs").into_iter().flat_map(|outputs| outputs.items());
+    let strings = action.into_iter().chain(outputs).flat_map(|holder| holder.members()).map(|(_, value)| value);
     let found = strings.filter(|value| value.kind() == Kind::String).chain(string(item, "arguments"));
     ResultItem {
         shape: ResultShape::Server,
@@ -118,7 +144,7 @@ fn x_search(item: Value<'_>) -> ResultItem<'_> {
         content: action,
         parts: found.map(Part::Text).collect(),
         call_id: named(item, "call_id").or_else(|| named(item, "id")),
-        tool: Name::Implied("x_search"),
+        tool: Name::Implied(name),
         server: None,
         failure: Failure::Unsaid,
         failure_value: None,
