@@ -97,6 +97,26 @@ fn anthropic_deltas(bencher: Bencher<'_, '_>) {
         });
 }
 
+/// A thousand argument fragments of one Chat call, padded as OpenAI pads them.
+#[divan::bench]
+fn chat_deltas(bencher: Bencher<'_, '_>) {
+    let engine = engine();
+    let delta = br#"{"id":"chatcmpl-CFQ1","object":"chat.completion.chunk","created":1,"model":"gpt","service_tier":"default","system_fingerprint":null,"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"an argument of the usual length, "}}]},"logprobs":null,"finish_reason":null}],"obfuscation":"k3hT9sQ"}"#;
+    bencher
+        .counter(ItemsCount::new(DELTAS))
+        .counter(BytesCount::new(DELTAS * delta.len()))
+        .with_inputs(|| {
+            let mut feed = Feed::new(&engine, "openai.chat");
+            feed.record(CHUNK, br#"{"id":"chatcmpl-CFQ1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"role":"assistant","tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"search","arguments":""}}]},"finish_reason":null}]}"#);
+            feed
+        })
+        .bench_local_refs(|feed| {
+            for _ in 0..DELTAS {
+                feed.record(CHUNK, delta);
+            }
+        });
+}
+
 /// A thousand argument fragments of one Responses call, padded as OpenAI pads them.
 #[divan::bench]
 fn responses_deltas(bencher: Bencher<'_, '_>) {

@@ -155,7 +155,7 @@ pub enum CutReason {
     Paused,
     /// The turn ended by a marker that does not let client calls run (`end_turn` beside `tool_use`).
     EndedOtherwise,
-    /// The item itself says that it is incomplete.
+    /// The item itself says that it is incomplete, or its text breaks off where items say nothing.
     ItemIncomplete,
     /// `model.closed` came before a terminal marker.
     TransportClosed,

@@ -56,8 +56,8 @@ fn assembled(record: &Value) -> Value {
 }
 
 fn same_id(call: &Value, shown: &Value) -> bool {
-    let id = call["call_id"].as_str().or(call["item_id"].as_str());
-    match id {
+    let id = |name: &str| call[name].as_str().filter(|id| !id.is_empty());
+    match id("call_id").or(id("item_id")) {
         // Scrubbed ids repeat within a file, so they say nothing.
         Some(id) if !id.contains("_REDACTED") => shown.as_str() == Some(id),
         _ => true,
@@ -171,7 +171,8 @@ fn compare(name: &str, expected: &Value, judged: &Judged, table: &mut Table) {
                             && same_id(call, &record["call_id"])
                     })
                     .count();
-                let scrubbed = ordered || call["call_id"].as_str().is_none_or(|id| id.contains("_REDACTED"));
+                let scrubbed =
+                    ordered || call["call_id"].as_str().is_none_or(|id| id.is_empty() || id.contains("_REDACTED"));
                 if !one || (twice != 1 && !scrubbed) {
                     table.differences.push(format!("{place}: {} verdicts, {twice} for its id", own.len()));
                     continue;

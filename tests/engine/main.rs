@@ -9,6 +9,7 @@
 )]
 
 mod bypass;
+mod chat;
 mod conformance;
 #[path = "support/describe.rs"]
 mod describe;
@@ -27,3 +28,4 @@ mod support;
 mod tidy;
 mod truncate;
 mod wire;
+mod xai;

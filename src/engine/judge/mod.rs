@@ -462,7 +462,9 @@ impl<'a, 'r> Run<'a, 'r> {
                 }
                 _ => {
                     let Some(n) = exchange else { continue };
-                    session.absorb(n, event, self.at, &self.limits, &mut ready);
+                    if session.absorb(n, event, self.at, &self.limits, &mut ready) {
+                        self.out.observations.push(Observation::Undecodable { provider: self.origin.provider });
+                    }
                     self.ended(session, ready.drain(..));
                     if let Event::ServerResult { result, .. } = event {
                         self.server_result(session, n, result);

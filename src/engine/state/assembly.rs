@@ -9,6 +9,7 @@
 //! Text is WTF-8. Two halves of a surrogate pair that stand in two fragments are joined, so it does not matter
 //! where the provider cut.
 
+use super::choice::breaks_off;
 use super::conversation::{Call, CallStatus, Exchange, Opened, ResponseState, Slots, TextSource, stricter};
 use super::journal::{Progress, Undo};
 use super::session::Session;
@@ -20,6 +21,7 @@ use crate::engine::event::{
     Args, CallFacts, CutReason, Event, Executor, Fate, Form, ItemStatus, ResultItem, Slot, Stop,
 };
 use crate::engine::json::{Kind, Value};
+use std::borrow::Cow;
 
 /// Choices of one response whose endings are kept apart.
 const CHOICES: usize = 128;
@@ -31,28 +33,34 @@ pub(super) fn marks_ends(provider: Provider) -> bool {
 
 /// An id or a name as it is kept; null and anything that has no text is empty.
 pub(super) fn attribute(value: Value<'_>) -> Vec<u8> {
-    match value.kind() {
-        Kind::String => value.text().map(|t| clip(&t).into_owned()).unwrap_or_default(),
-        Kind::Null => Vec::new(),
-        _ => clip(value.raw()).into_owned(),
-    }
+    kept(value).into_owned()
 }
 
-/// Whether an id is this one as it is kept. Asked with every chunk of some providers, so it allocates nothing.
-fn is_attribute(value: Value<'_>, kept: &[u8]) -> bool {
-    match value.kind() {
-        Kind::String => value.text().is_some_and(|text| *clip(&text) == *kept),
-        _ => attribute(value) == kept,
+/// The same, where it is only compared: every chunk of some streams names its response.
+fn kept(value: Value<'_>) -> Cow<'_, [u8]> {
+    match (value.kind(), value.text()) {
+        (Kind::String, Some(Cow::Borrowed(text))) => clip(text),
+        (Kind::String, Some(Cow::Owned(text))) => Cow::Owned(clip(&text).into_owned()),
+        (Kind::String | Kind::Null, _) => Cow::default(),
+        _ => clip(value.raw()),
     }
 }
 
 impl Session<'_> {
     /// Absorbs one event of a response (all events from `Begin` to `Closed`); what ended is pushed to `ready`
-    /// in slot order. Events that concern requests and host events are not for this method.
-    pub fn absorb(&mut self, exchange: u32, event: &Event<'_>, at: At, limits: &StateLimits, ready: &mut Vec<Ready>) {
+    /// in slot order. Events that concern requests and host events are not for this method. Gives whether text
+    /// was lost because its call has ended.
+    pub fn absorb(
+        &mut self,
+        exchange: u32,
+        event: &Event<'_>,
+        at: At,
+        limits: &StateLimits,
+        ready: &mut Vec<Ready>,
+    ) -> bool {
         self.end_loan();
         self.limits = *limits;
-        let Some(known) = self.conversation().exchanges.get(&exchange) else { return };
+        let Some(known) = self.conversation().exchanges.get(&exchange) else { return false };
         let content = match event {
             Event::Open(call) | Event::Item { call, .. } => Some(call.slot),
             Event::Append { slot, .. } | Event::Leaf { slot, .. } | Event::Restate { slot, .. } => Some(*slot),
@@ -68,19 +76,26 @@ impl Session<'_> {
             self.edit_exchange(exchange, |e| e.response = ResponseState::Open);
         }
         match event {
-            Event::Append { slot, part, text } => self.append(exchange, *slot, *part, *text, at, ready),
+            Event::Append { slot, part, text } => {
+                let slot = self.piece_arrival(exchange, *slot, text.raw().len() <= 2);
+                return self.append(exchange, slot, *part, *text, at, ready);
+            }
             Event::Leaf { slot, value, .. } => {
                 let slot = self.latest_arrival(exchange, *slot);
                 self.leaf(exchange, slot, *value, at);
             }
             Event::Begin { id, again } => {
-                self.begin_response(exchange, id.filter(|id| !is_attribute(*id, &[])), *again, ready);
+                let id = id.map(kept).filter(|id| !id.is_empty());
+                self.begin_response(exchange, id.as_deref(), *again, ready);
             }
             Event::Open(facts) => {
-                let slot = self.next_arrival(exchange, facts.slot, ready);
+                let slot = self.next_arrival(exchange, facts, ready);
                 self.open_call(exchange, &CallFacts { slot, ..*facts }, at, ready);
             }
-            Event::Restate { slot, args } => self.restate_slot(exchange, *slot, *args, at, ready),
+            Event::Restate { slot, args } => {
+                let slot = self.piece_arrival(exchange, *slot, matches!(args, Args::Absent));
+                return self.restate_slot(exchange, slot, *args, at, ready);
+            }
             Event::Close { slot, status } => {
                 let slot = self.latest_arrival(exchange, *slot);
                 if let Some(n) = self.latest(exchange, slot).filter(|n| self.is_open(*n)) {
@@ -88,7 +103,7 @@ impl Session<'_> {
                 }
             }
             Event::Item { call, status, listed } => {
-                let slot = self.next_arrival(exchange, call.slot, ready);
+                let slot = self.next_arrival(exchange, call, ready);
                 self.item(exchange, &CallFacts { slot, ..*call }, (*status, *listed), at, ready);
             }
             Event::ServerResult { result, closes: true } => self.server_result(result, at, ready),
@@ -119,6 +134,7 @@ impl Session<'_> {
             | Event::Cancel { .. }
             | Event::Opaque { .. } => {}
         }
+        false
     }
 
     /// Cuts every open call of the exchange for this reason.
@@ -166,7 +182,7 @@ impl Session<'_> {
         self.conversation().exchanges.get(&exchange).map(|e| e.response)
     }
     /// The exchange's open calls in slot order.
-    fn open_calls(&self, exchange: u32) -> Vec<u32> {
+    pub(super) fn open_calls(&self, exchange: u32) -> Vec<u32> {
         let open = self.stored.index.open.range((exchange, 0)..=(exchange, u32::MAX));
         let mut calls: Vec<_> = open.filter_map(|(_, n)| Some((self.call(*n)?.slot, *n))).collect();
         calls.sort_unstable();
@@ -174,23 +190,31 @@ impl Session<'_> {
     }
 
     /// The place of a call that opens where the wire numbers none. Calls of such a response follow on one
-    /// another: what was not closed before the next one opens is void.
-    fn next_arrival(&mut self, exchange: u32, slot: Slot, ready: &mut Vec<Ready>) -> Slot {
+    /// another: what was not closed before the next one opens is void, where calls have end markers. Where they
+    /// have none, an id that the choice has already is the same call's.
+    fn next_arrival(&mut self, exchange: u32, facts: &CallFacts<'_>, ready: &mut Vec<Ready>) -> Slot {
+        let slot = facts.slot;
         let Some(known) = self.conversation().exchanges.get(&exchange).filter(|_| slot.is_arrival()) else {
             return slot;
         };
         let place = Slot(known.arrivals, slot.1);
-        let last = self.latest_arrival(exchange, slot);
-        if let Some(n) =
-            self.latest(exchange, last).filter(|n| self.call(*n).is_some_and(|c| c.status == CallStatus::Open))
+        if marks_ends(known.provider) {
+            let last = self.latest_arrival(exchange, slot);
+            let open = |n: &u32| self.call(*n).is_some_and(|c| c.status == CallStatus::Open);
+            if let Some(n) = self.latest(exchange, last).filter(open) {
+                self.finish(n, CallStatus::Cut(CutReason::Superseded), ready);
+            }
+        } else if let Some(id) = facts.id.map(attribute).filter(|id| !id.is_empty())
+            && let Some(n) = self.of_choice(exchange, slot.1, &id)
+            && let Some(call) = self.call(n)
         {
-            self.finish(n, CallStatus::Cut(CutReason::Superseded), ready);
+            return call.slot;
         }
         self.tally(exchange, |e| e.arrivals = e.arrivals.saturating_add(1));
         place
     }
     /// The place of the latest call of a choice where the wire numbers none; the next free one if there is none.
-    fn latest_arrival(&self, exchange: u32, slot: Slot) -> Slot {
+    pub(super) fn latest_arrival(&self, exchange: u32, slot: Slot) -> Slot {
         let Some(known) = self.conversation().exchanges.get(&exchange).filter(|_| slot.is_arrival()) else {
             return slot;
         };
@@ -219,9 +243,9 @@ impl Session<'_> {
             self.edit_exchange(exchange, |e| e.response = ResponseState::Ended);
         }
     }
-    fn begin_response(&mut self, exchange: u32, id: Option<Value<'_>>, again: bool, ready: &mut Vec<Ready>) {
+    fn begin_response(&mut self, exchange: u32, id: Option<&[u8]>, again: bool, ready: &mut Vec<Ready>) {
         let Some(known) = self.conversation().exchanges.get(&exchange) else { return };
-        let other = id.zip(known.payload_id.as_deref()).is_some_and(|(id, known)| !is_attribute(id, known));
+        let other = id.is_some() && known.payload_id.is_some() && id != known.payload_id.as_deref();
         // Every chunk of such a response begins it: only another id is another response.
         let repeats = known.provider.has_choices();
         let restart = match known.response {
@@ -241,8 +265,8 @@ impl Session<'_> {
         self.edit_exchange(exchange, |e| {
             e.response = ResponseState::Open;
             e.failed = false;
-            if let Some(id) = id {
-                e.payload_id = Some(attribute(id));
+            if id.is_some() {
+                e.payload_id = id.map(<[u8]>::to_vec);
             }
             if restart {
                 e.run = next;
@@ -307,17 +331,30 @@ impl Session<'_> {
 
     // --- text
 
-    fn append(&mut self, exchange: u32, slot: Slot, part: u32, text: Value<'_>, at: At, ready: &mut Vec<Ready>) {
-        let Some(piece) = text.text() else { return };
+    /// Gives whether the text was lost.
+    fn append(
+        &mut self,
+        exchange: u32,
+        slot: Slot,
+        part: u32,
+        text: Value<'_>,
+        at: At,
+        ready: &mut Vec<Ready>,
+    ) -> bool {
+        let Some(piece) = text.text() else { return false };
         let n = match self.latest(exchange, slot) {
             Some(n) if self.is_open(n) => n,
             None if !piece.is_empty() => {
                 let orphan = Call { orphan: true, ..Call::new(exchange, slot, opened(at)) };
-                let Some(n) = self.admit(exchange, orphan, ready) else { return };
+                let Some(n) = self.admit(exchange, orphan, ready) else { return true };
                 n
             }
-            _ => return,
+            _ => return !piece.is_empty(),
         };
+        self.add_text(n, part, &piece, at, ready);
+        false
+    }
+    fn add_text(&mut self, n: u32, part: u32, piece: &[u8], at: At, ready: &mut Vec<Ready>) {
         let Some(call) = self.stored.conversation.calls.get_mut(&n) else { return };
         self.log.push_text(self.key, n, call);
         call.fragments = call.fragments.saturating_add(1);
@@ -347,8 +384,8 @@ impl Session<'_> {
             return;
         }
         call.source = TextSource::Deltas;
-        match joined(&call.text, &piece) {
-            None => call.text.extend_from_slice(&piece),
+        match joined(&call.text, piece) {
+            None => call.text.extend_from_slice(piece),
             Some((tail, whole)) => {
                 let progress = Progress::of(call);
                 let len = call.text.len();
@@ -388,16 +425,17 @@ impl Session<'_> {
         });
         self.finish(n, CallStatus::Cut(CutReason::Limit), ready);
     }
-    fn restate_slot(&mut self, exchange: u32, slot: Slot, args: Args<'_>, at: At, ready: &mut Vec<Ready>) {
+    /// Gives whether the value was lost. One that repeats what an ended call had is not told apart.
+    fn restate_slot(&mut self, exchange: u32, slot: Slot, args: Args<'_>, at: At, ready: &mut Vec<Ready>) -> bool {
         if matches!(args, Args::Absent) {
-            return;
+            return false;
         }
         let n = match self.latest(exchange, slot) {
             Some(n) if self.is_open(n) => n,
-            Some(_) => return,
+            Some(_) => return true,
             None => {
                 let orphan = Call { orphan: true, ..Call::new(exchange, slot, opened(at)) };
-                let Some(n) = self.admit(exchange, orphan, ready) else { return };
+                let Some(n) = self.admit(exchange, orphan, ready) else { return true };
                 n
             }
         };
@@ -414,6 +452,7 @@ impl Session<'_> {
         if preview.is_none() {
             self.restate(n, args, ready);
         }
+        false
     }
 }
 
@@ -445,9 +484,11 @@ fn fate(exchange: &Exchange, call: &Call) -> Fate {
         CallStatus::Closed(status) => status != ItemStatus::Incomplete,
         _ => !marks_ends(exchange.provider) || call.source == TextSource::Restated,
     };
+    // A token limit is reported as a good ending by some gateways.
+    let cut = || !marks_ends(exchange.provider) && call.form == Form::JsonText && breaks_off(&call.text);
     match fate {
         None => Fate::Cut(CutReason::EndedOtherwise),
-        Some(Fate::Final) if !whole || placeholder(call) => Fate::Cut(CutReason::ItemIncomplete),
+        Some(Fate::Final) if !whole || placeholder(call) || cut() => Fate::Cut(CutReason::ItemIncomplete),
         Some(fate) => fate,
     }
 }

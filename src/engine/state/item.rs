@@ -7,10 +7,10 @@
 use super::assembly::{attribute, marks_ends, opened};
 use super::conversation::{Call, CallStatus, TextSource};
 use super::session::Session;
-use super::store::id_hash;
+use super::store::{clip, id_hash};
 use super::{At, Ready};
 use crate::engine::Millis;
-use crate::engine::event::{Args, CallFacts, Form, ItemStatus, Name};
+use crate::engine::event::{Args, CallFacts, Form, ItemStatus, Name, Slot};
 use crate::engine::json::Value;
 use std::borrow::Cow;
 
@@ -103,8 +103,11 @@ impl Session<'_> {
     /// the id on every chunk); another id is another call, which takes the slot. So is one that reopens what was
     /// closed as something else.
     pub(super) fn open_call(&mut self, exchange: u32, facts: &CallFacts<'_>, at: At, ready: &mut Vec<Ready>) {
-        let attributes = Attributes::of(facts);
+        let mut attributes = Attributes::of(facts);
         let mut conflict = false;
+        if let Some(n) = self.latest(exchange, facts.slot) {
+            self.join_name(n, &mut attributes);
+        }
         if let Some(n) = self.latest(exchange, facts.slot)
             && let Some(call) = self.call(n)
         {
@@ -126,13 +129,37 @@ impl Session<'_> {
                 }
                 CallStatus::Closed(_) if !other => return,
                 CallStatus::Final | CallStatus::Cut(_) if !differs => return,
-                _ => conflict = self.displace(n, another),
+                _ => conflict = self.displace(n, another) || self.repeats(exchange, facts.slot, &attributes.id),
             }
         }
         let call = fresh(exchange, facts, attributes, at, conflict);
         if let Some(n) = self.admit(exchange, Call { fragments: 1, ..call }, ready) {
             self.initial(n, facts.args, ready);
         }
+    }
+
+    /// Where calls have no end markers a name may come in pieces, until there are arguments: the piece goes from
+    /// the attributes into the name.
+    fn join_name(&mut self, n: u32, attributes: &mut Attributes) {
+        let Some(call) = self.call(n).filter(|c| c.status == CallStatus::Open && !c.orphan) else { return };
+        let exchange = self.conversation().exchanges.get(&call.exchange);
+        let pieces = exchange.is_some_and(|e| !marks_ends(e.provider)) && call.source == TextSource::None;
+        if !pieces || attributes.another(call) || call.name.is_empty() || agree(&call.name, &attributes.name) {
+            return;
+        }
+        let name = clip(&[&call.name[..], &attributes.name].concat()).into_owned();
+        attributes.name.clear();
+        self.edit_facts(n, |call| call.name = name);
+    }
+
+    /// Whether a call that takes another one's place has the id of one before: which of the two is added to
+    /// cannot be told then, so both are in conflict.
+    fn repeats(&mut self, exchange: u32, slot: Slot, id: &[u8]) -> bool {
+        let Some(n) = self.of_choice(exchange, slot.1, id).filter(|_| !id.is_empty()) else { return false };
+        if self.is_open(n) {
+            self.edit_progress(n, |call| call.conflict = true);
+        }
+        true
     }
 
     /// A call loses its slot to one that contradicts it. Gives whether both are in conflict: not where streams

@@ -14,6 +14,7 @@
 
 pub mod assembly;
 mod changelog;
+mod choice;
 pub mod codec;
 pub mod conversation;
 mod exchange;

@@ -223,6 +223,43 @@ fn of_several_endings_the_strictest_counts() {
     }
 }
 
+/// Streams without end markers: names in pieces, calls without a place, texts that break off.
+#[test]
+fn what_has_no_end_marker_is_put_together() {
+    let name = |id: &str, name: &str| format!(r#"["open",0,{{"id":"{id}","name":"{name}"}}]"#);
+    let text = |text: &str| format!(r#"["append",0,"{text}"]"#);
+    let (get, set, one) = (name("a", "get_"), name("", "it"), text("1"));
+    let arrives = |id: &str, name: &str| format!(r#"["open",[4294967295,0],{{"id":"{id}","name":"{name}"}}]"#);
+    let piece = |text: &str| format!(r#"["append",[4294967295,0],"{text}"]"#);
+    let cases: [(&str, Vec<String>, &[&str]); 10] = [
+        ("joined", vec![get.clone(), set.clone(), one.clone()], &["a get_it final 1"]),
+        ("repeated", vec![get.clone(), get.clone(), one.clone(), get.clone()], &["a get_ final 1"]),
+        ("late", vec![get.clone(), one.clone(), set.clone()], &["a get_ final 1 !conflict"]),
+        ("another id", vec![get.clone(), name("b", "it")], &["a get_ final -", "b it final -"]),
+        ("breaks off", vec![get.clone(), text("{[]")], &["a get_ item_incomplete {[]"]),
+        (
+            "arrivals",
+            vec![arrives("a", "f"), piece("1"), arrives("b", "f"), piece("2")],
+            &["a f final 1", "b f final 2"],
+        ),
+        ("the same", vec![arrives("a", "f"), piece("1"), arrives("a", ""), piece("2")], &["a f final 12"]),
+        (
+            "an earlier one",
+            vec![arrives("a", "f"), arrives("b", "f"), arrives("a", ""), piece("2")],
+            &["a f final -", "b f final 2"],
+        ),
+        ("no place", vec![get.clone(), piece("1")], &["a get_ final - !conflict", "- - orphan 1"]),
+        ("nothing", vec![get, piece("")], &["a get_ final -"]),
+    ];
+    for (case, mut lines, expected) in cases {
+        lines.extend([STOP.to_owned(), END.to_owned()]);
+        let script: Vec<&str> = lines.iter().map(String::as_str).collect();
+        for way in [Way::Once, Way::Restored, Way::Undone] {
+            assert_eq!(run(way, Provider::OpenAiChat, &LIMITS, &script).0, expected, "{case} {way:?}");
+        }
+    }
+}
+
 /// Far more calls than are kept: each is cut once, whatever comes for it later, and beyond a number they are
 /// only counted.
 #[test]

@@ -188,7 +188,9 @@ fn apply(state: &mut PartitionState, step: &Step, offset: i64) {
     let bump = Bump::new();
     let mut ready = Vec::new();
     match step {
-        Step::Line(_, line) => session.absorb(n, &event(document(&bump, line)), at, &SMALL, &mut ready),
+        Step::Line(_, line) => {
+            session.absorb(n, &event(document(&bump, line)), at, &SMALL, &mut ready);
+        }
         Step::Result(_, r) => session.note_result(ResultFact {
             call_id: [*r; 16],
             content: [0; 16],
