@@ -8,7 +8,7 @@ use sluicegate::engine::{Emission, Outcome, To};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-const PROVIDERS: [&str; 2] = ["anthropic.messages", "openai.responses"];
+const PROVIDERS: [&str; 3] = ["anthropic.messages", "openai.responses", "gemini.generate_content"];
 
 /// What one file gave.
 struct Judged {
@@ -46,7 +46,8 @@ fn assembled(record: &Value) -> Value {
 fn same_id(call: &Value, shown: &Value) -> bool {
     let id = call["call_id"].as_str().or(call["item_id"].as_str());
     match id {
-        // Scrubbed ids repeat within a file, so they say nothing.
+        // Gemini's are often the client's own; scrubbed ids repeat within a file. Both say nothing.
+        _ if call["type"] == "functionCall" => true,
         Some(id) if !id.contains("_REDACTED") => shown.as_str() == Some(id),
         _ => true,
     }

@@ -13,7 +13,12 @@ use sluicegate::engine::{Input, Limits};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-const PROVIDERS: [Provider; 2] = [Provider::AnthropicMessages, Provider::OpenAiResponses];
+const PROVIDERS: [Provider; 4] = [
+    Provider::AnthropicMessages,
+    Provider::OpenAiResponses,
+    Provider::GeminiGenerateContent,
+    Provider::GeminiLive,
+];
 
 fn corpus() -> Option<PathBuf> {
     let shared = match std::env::var_os("SLUICEGATE_SHARED") {

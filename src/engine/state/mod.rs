@@ -19,6 +19,7 @@ pub mod conversation;
 mod exchange;
 mod item;
 mod journal;
+pub mod leaves;
 mod order;
 mod refused;
 mod sequence;
