@@ -176,5 +176,6 @@ fn brings_others(tool: &Tool, executor: Executor, provider: Provider) -> bool {
     let computer = kind == b"computer_use" && provider == Provider::GeminiGenerateContent;
     tool.family == ToolFamily::Typed
         && (computer
-            || (kind == b"tool_search" && !matches!(provider, Provider::AnthropicMessages)) || kind.ends_with(b"toolset"))
+            || (kind == b"tool_search" && !matches!(provider, Provider::AnthropicMessages))
+            || kind.ends_with(b"toolset"))
 }

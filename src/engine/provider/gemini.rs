@@ -51,8 +51,7 @@ pub(super) const CONTENT: [&str; 10] = [
 ];
 
 /// Members of a chunk, without those that bring something.
-const QUIET: [&str; 6] =
-    ["createTime", "modelStatus", "modelVersion", "promptFeedback", "responseId", "usageMetadata"];
+const QUIET: [&str; 6] = ["createTime", "modelStatus", "modelVersion", "promptFeedback", "responseId", "usageMetadata"];
 const LOUD: [&str; 2] = ["candidates", "error"];
 
 /// Whether `name` is this one, in camel case as given, or in snake case.

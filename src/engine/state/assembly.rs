@@ -9,8 +9,8 @@
 //! Text is WTF-8. Two halves of a surrogate pair that stand in two fragments are joined, so it does not matter
 //! where the provider cut.
 
-use super::item::agree;
 use super::conversation::{Call, CallStatus, Exchange, Opened, ResponseState, Slots, TextSource, stricter};
+use super::item::agree;
 use super::journal::{Progress, Undo};
 use super::leaves::{self, Leaf};
 use super::session::Session;
@@ -424,8 +424,9 @@ impl Session<'_> {
         ready: &mut Vec<Ready>,
     ) {
         let place = self.latest_arrival(exchange, slot);
-        let n = match self.latest(exchange, place).filter(|n| self.is_open(*n)) {
-            Some(n) => n,
+        let n = match self.latest(exchange, place) {
+            Some(n) if self.is_open(n) => n,
+            Some(_) => return,
             None => {
                 let slot = self.next_arrival(exchange, slot, ready);
                 let orphan = Call { orphan: true, ..Call::new(exchange, slot, opened(at)) };
@@ -541,7 +542,9 @@ fn fate(exchange: &Exchange, call: &Call) -> Fate {
         Executor::Client => stop.client,
         Executor::Provider => stop.provider,
     });
-    let by_provider = call.executor == Executor::Provider && exchange.provider == Provider::GeminiGenerateContent;
+    // Code that Gemini runs has no end marker of its own.
+    let gemini = matches!(exchange.provider, Provider::GeminiGenerateContent | Provider::GeminiLive);
+    let by_provider = gemini && call.executor == Executor::Provider;
     let whole = match call.status {
         CallStatus::Closed(status) => status != ItemStatus::Incomplete,
         _ => !marks_ends(exchange.provider) || call.source == TextSource::Restated || by_provider,

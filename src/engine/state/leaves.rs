@@ -126,20 +126,16 @@ struct Tree<'a> {
     members: HashMap<(u32, Cow<'a, [u8]>), u32>,
     /// Strings that go on.
     open: usize,
+    /// The path and the node of the leaf before: pieces of a string follow on one another.
+    last: (&'a [u8], u32),
 }
 
 impl<'a> Tree<'a> {
     fn add(&mut self, kind: u8, path: &'a [u8], value: &'a [u8]) -> Result<(), Malformed> {
-        let mut segments = Segments { rest: path.strip_prefix(b"$").ok_or(Malformed)? };
-        let mut node = 0;
-        let mut depth = 0;
-        while let Some(segment) = segments.next()? {
-            depth += 1;
-            if depth > DEPTH {
-                return Err(Malformed);
-            }
-            node = self.child(node, segment)?;
+        if path != self.last.0 {
+            self.last = (path, self.descend(path)?);
         }
+        let node = self.last.1;
         let node = self.nodes.get_mut(node as usize).ok_or(Malformed)?;
         match (&mut node.value, kind) {
             (unset @ Value::Unset, LITERAL) => *unset = Value::Literal(value),
@@ -162,6 +158,20 @@ impl<'a> Tree<'a> {
             _ => return Err(Malformed),
         }
         Ok(())
+    }
+
+    fn descend(&mut self, path: &'a [u8]) -> Result<u32, Malformed> {
+        let mut segments = Segments { rest: path.strip_prefix(b"$").ok_or(Malformed)? };
+        let mut node = 0;
+        let mut depth = 0;
+        while let Some(segment) = segments.next()? {
+            depth += 1;
+            if depth > DEPTH {
+                return Err(Malformed);
+            }
+            node = self.child(node, segment)?;
+        }
+        Ok(node)
     }
 
     fn child(&mut self, parent: u32, segment: Segment<'a>) -> Result<u32, Malformed> {

@@ -111,7 +111,8 @@ fn content<'r>(content: Value<'r>, out: &mut Translated<'r>) {
     }
     results::grounding(content, out);
     results::fetched(content, out);
-    let says = |name: &str, out: &mut Translated<'r>| field(content, name, out).is_some_and(|said| said.bool() != Some(false));
+    let says =
+        |name: &str, out: &mut Translated<'r>| field(content, name, out).is_some_and(|said| said.bool() != Some(false));
     // A call that stands in a turn is no `toolCall`: nothing says that it may run.
     let client = Fate::Cut(CutReason::EndedOtherwise);
     if says("interrupted", out) {

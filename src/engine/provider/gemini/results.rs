@@ -124,7 +124,8 @@ pub(super) fn fetched<'r>(holder: Value<'r>, out: &mut Translated<'r>) {
     let mut failed = false;
     for page in list(item, "urlMetadata", out) {
         read(field(page, "retrievedUrl", out), &mut parts);
-        failed |= field(page, "urlRetrievalStatus", out).is_some_and(|status| !status.is("URL_RETRIEVAL_STATUS_SUCCESS"));
+        failed |=
+            field(page, "urlRetrievalStatus", out).is_some_and(|status| !status.is("URL_RETRIEVAL_STATUS_SUCCESS"));
     }
     say("url_context", item, parts, if failed { Failure::Failed } else { Failure::Unsaid }, out);
 }
