@@ -51,6 +51,11 @@ impl Provider {
     pub fn from_name(name: &str) -> Option<Provider> {
         Self::ALL.into_iter().find(|p| p.name() == name)
     }
+    /// Whether one connection is one exchange: its tools are said once, when it is set up, and every later
+    /// message of the client adds to it.
+    pub fn is_session(self) -> bool {
+        self == Provider::GeminiLive
+    }
     /// Whether a response is a set of choices (Gemini: candidates) that end one by one, each by its own marker.
     /// Every chunk of such a response begins alike, so a beginning that repeats is no new one.
     pub fn has_choices(self) -> bool {
@@ -102,6 +107,16 @@ pub enum Args<'r> {
     Text(Value<'r>),
     /// A JSON value that is the argument itself: its raw bytes count.
     Raw(Value<'r>),
+}
+
+/// The value of one leaf of a streamed argument object.
+#[derive(Debug, Clone, Copy)]
+pub enum LeafValue<'r> {
+    /// A JSON string: a string, or a piece of one.
+    Text(Value<'r>),
+    Number(Value<'r>),
+    Bool(bool),
+    Null,
 }
 
 /// A name that stands on the wire, or one that follows from the type (`shell_call` is `shell`).
@@ -368,7 +383,7 @@ pub enum Event<'r> {
     Leaf {
         slot: Slot,
         path: Value<'r>,
-        value: Value<'r>,
+        value: LeafValue<'r>,
         more: bool,
     },
     /// The provider restates the whole text (`*.done`).

@@ -66,6 +66,9 @@ pub fn error_form<'r>(result: &ResultItem<'r>, note: &str) -> Option<Vec<Edit<'r
             object.extend_from_slice(&text);
             object.push(b'}');
             set(&mut edits, result.item, result.content, "response", object);
+            // Media stand beside it, and are withheld with it.
+            let media = result.item.get("parts").filter(|parts| parts.kind() == Kind::Array);
+            edits.extend(media.map(|parts| Edit { span: parts.span(), with: b"[]".to_vec() }));
         }
         ResultShape::McpResult => {
             let mut content = b"[{\"type\":\"text\",\"text\":".to_vec();

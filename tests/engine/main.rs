@@ -13,6 +13,7 @@ mod chat;
 mod conformance;
 #[path = "support/describe.rs"]
 mod describe;
+mod gemini;
 mod journey;
 mod json;
 mod layer;

@@ -8,6 +8,8 @@ mod entries;
 mod exchanges;
 #[path = "state/identity.rs"]
 mod identity;
+#[path = "state/leaves.rs"]
+mod leaves;
 #[path = "state/properties.rs"]
 mod properties;
 #[path = "state/script.rs"]

@@ -19,7 +19,9 @@ use bumpalo::Bump;
 /// response they belong to has lost them.
 pub(super) fn is_stray(session: &Session<'_>, exchange: u32, offset: i64, events: &[Event<'_>]) -> bool {
     let begins = |event: &Event<'_>| matches!(event, Event::Begin { .. });
-    let piece = |event: &Event<'_>| matches!(event, Event::Append { .. } | Event::Restate { .. } | Event::Close { .. });
+    let piece = |event: &Event<'_>| {
+        matches!(event, Event::Append { .. } | Event::Leaf { .. } | Event::Restate { .. } | Event::Close { .. })
+    };
     let made_here = session.conversation().exchanges.get(&exchange).is_some_and(|e| e.opened.offset == offset);
     made_here && events.iter().any(piece) && !events.iter().any(begins)
 }

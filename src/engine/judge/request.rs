@@ -4,7 +4,7 @@ use super::Run;
 use super::publish::Draft;
 use super::result::{Judged, text_of};
 use crate::engine::digest::{Role, short};
-use crate::engine::event::{Name, ResultItem, ToolDef, Turn};
+use crate::engine::event::{Name, Provider, ResultItem, ToolDef, Turn};
 use crate::engine::json::Value;
 use crate::engine::layer::{Edit, root};
 use crate::engine::policy::{Evidence, Finding, Mode, Place, RequestResult, RequestSubject, Subject};
@@ -118,10 +118,15 @@ impl<'a, 'r> Run<'a, 'r> {
             stream.part(tool.item.raw());
         }
         let digest = short(stream.finish());
-        session.set_toolset(exchange, digest, &mut || request.tools.iter().map(remembered).collect());
-        if let Some(known) = session.exchange_mut(exchange) {
-            known.request_seen = true;
-            known.elsewhere = request.elsewhere;
+        // What follows a session's setup neither repeats its tools nor takes them back.
+        let provider = session.conversation().exchanges.get(&exchange).map(|known| known.provider);
+        let follows = provider.is_some_and(Provider::is_session) && request.elsewhere && request.tools.is_empty();
+        if !follows {
+            session.set_toolset(exchange, digest, &mut || request.tools.iter().map(remembered).collect());
+            if let Some(known) = session.exchange_mut(exchange) {
+                known.request_seen = true;
+                known.elsewhere = request.elsewhere;
+            }
         }
         let head = session.head();
         head.request_seen = true;

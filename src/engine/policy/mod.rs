@@ -14,7 +14,7 @@ pub mod truncate;
 
 pub use registry::Policies;
 pub use report::Report;
-pub use schema::{Compiled, SchemaCache};
+pub use schema::{Compiled, Dialect, SchemaCache};
 pub use tools::{Definitions, ToolKnown};
 
 use super::Millis;

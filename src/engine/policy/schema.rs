@@ -7,11 +7,12 @@
 //! instances only; a longer one is held against the schema without such patterns ([`linear`]), so that its
 //! length switches off nothing else.
 //!
-//! Dialect by `$schema`, 2020-12 if there is none. `format` asserts only if asked.
+//! Dialect by `$schema`, 2020-12 if there is none; Gemini's own is translated into that ([`gemini`]). `format` asserts only if asked.
 //!
 //! Left out: listing violations of schemas that are recursive through alternatives. Deciding is memoised and
 //! cheap; explaining visits every alternative at every level, which is exponential in the depth.
 
+mod gemini;
 mod linear;
 mod survey;
 
@@ -36,6 +37,13 @@ const MAX_BACKTRACKED_BYTES: usize = 8 << 10;
 /// Instances with more values than this get their first violation listed, not all.
 const MAX_LISTED_VALUES: usize = 20_000;
 
+/// What a schema is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    JsonSchema,
+    Gemini,
+}
+
 /// Compiled JSON Schemas by digest of their text, bounded. Interior mutability: one worker owns it.
 #[derive(Default)]
 pub struct SchemaCache {
@@ -51,7 +59,13 @@ struct Kept {
 impl SchemaCache {
     /// The schema compiled, from the cache or now.
     pub fn get(&self, schema: &[u8], formats: bool) -> Arc<Compiled> {
-        let digest: [u8; 32] = Sha256::new().chain_update([u8::from(formats)]).chain_update(schema).finalize().into();
+        self.get_in(Dialect::JsonSchema, schema, formats)
+    }
+
+    /// The same for a schema in that dialect.
+    pub fn get_in(&self, dialect: Dialect, schema: &[u8], formats: bool) -> Arc<Compiled> {
+        let how = [u8::from(formats), u8::from(dialect == Dialect::Gemini)];
+        let digest: [u8; 32] = Sha256::new().chain_update(how).chain_update(schema).finalize().into();
         let kept = &mut *self.kept.borrow_mut();
         kept.clock += 1;
         if let Some((used, compiled)) = kept.by_digest.get_mut(&digest) {
@@ -63,7 +77,7 @@ impl SchemaCache {
         {
             kept.by_digest.remove(&oldest);
         }
-        let compiled = Arc::new(Compiled::new(schema, formats));
+        let compiled = Arc::new(Compiled::new(dialect, schema, formats));
         kept.by_digest.insert(digest, (kept.clock, Arc::clone(&compiled)));
         compiled
     }
@@ -110,8 +124,8 @@ pub struct Violation {
 }
 
 impl Compiled {
-    fn new(schema: &[u8], formats: bool) -> Compiled {
-        Compiled { outcome: compile(schema, formats) }
+    fn new(dialect: Dialect, schema: &[u8], formats: bool) -> Compiled {
+        Compiled { outcome: compile(dialect, schema, formats) }
     }
 
     /// Why the schema cannot be used: a label of a closed set.
@@ -241,7 +255,7 @@ impl Retrieve for Refuse {
     }
 }
 
-fn compile(schema: &[u8], formats: bool) -> Result<Ready, &'static str> {
+fn compile(dialect: Dialect, schema: &[u8], formats: bool) -> Result<Ready, &'static str> {
     if schema.len() > MAX_SCHEMA_BYTES {
         return Err("too_large");
     }
@@ -249,6 +263,7 @@ fn compile(schema: &[u8], formats: bool) -> Result<Ready, &'static str> {
     let limits = JsonLimits { depth: 64, nodes: 1 << 16 };
     let schema = parse(&bump, Layer::record(&bump, schema), limits).map_err(|_| "malformed")?;
     let schema = to_serde(schema).ok_or("malformed")?;
+    let schema = if dialect == Dialect::Gemini { gemini::translated(schema) } else { schema };
     let listable = survey(&schema)?;
     let options = || jsonschema::options().with_retriever(Refuse).should_validate_formats(formats);
     let linear = || PatternOptions::regex().size_limit(256 << 10).dfa_size_limit(1 << 20);

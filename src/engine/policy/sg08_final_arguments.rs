@@ -2,7 +2,8 @@
 //!
 //! # What it checks
 //! Calls that ended without becoming final, and starts and results of tools against the state of the call
-//! that they name: `cut_call`, `started_before_final`, `acted_on_incomplete`, `started_with_other_arguments`.
+//! that they name: `cut_call`, `started_before_final`, `acted_on_incomplete`, `acted_on_cancelled`,
+//! `started_with_other_arguments`.
 //!
 //! # Why it matters
 //! Every provider sends end markers on arguments that are cut. A file written from half a stream, or a
@@ -12,6 +13,8 @@
 //! - The response ends by `max_tokens` inside a call: `cut_call`, so that a host which waits is answered.
 //! - `tool.started` arrives while the call's text is still being streamed: `started_before_final`.
 //! - A call was cut and its result stands in the next request: `acted_on_incomplete`.
+//! - The provider took a final call back (Live's `toolCallCancellation`) and its tool is started, or its result
+//!   sent: `acted_on_cancelled`.
 //! - The host's `arguments_sha256` is not that of the final text: `started_with_other_arguments`.
 //!
 //! # Holds
@@ -58,6 +61,13 @@ const ACTED_ON_INCOMPLETE: Rule = Rule {
     severity: Severity::Critical,
     message: "the call ended incomplete and was started or answered all the same",
 };
+const ACTED_ON_CANCELLED: Rule = Rule {
+    name: "acted_on_cancelled",
+    effect: Decision::Block,
+    strict: Decision::Block,
+    severity: Severity::High,
+    message: "the provider took the call back, and it was started or answered all the same",
+};
 const STARTED_WITH_OTHER_ARGUMENTS: Rule = Rule {
     name: "started_with_other_arguments",
     effect: Decision::Block,
@@ -89,7 +99,14 @@ impl Policy for FinalArguments {
         name: "final_arguments",
         checklist: "item 8, rule 6",
         summary: "tools run only on arguments that are final",
-        rules: &[CUT_CALL, STARTED_BEFORE_FINAL, ACTED_ON_INCOMPLETE, STARTED_WITH_OTHER_ARGUMENTS, NOT_OBSERVED],
+        rules: &[
+            CUT_CALL,
+            STARTED_BEFORE_FINAL,
+            ACTED_ON_INCOMPLETE,
+            STARTED_WITH_OTHER_ARGUMENTS,
+            NOT_OBSERVED,
+            ACTED_ON_CANCELLED,
+        ],
     };
     type Options = Options;
 
@@ -162,6 +179,9 @@ fn check_result<'r>(subject: &ResultSubject<'_, 'r>, view: &View<'_>, report: &m
 }
 
 fn check_status(call: &Call, report: &mut Report<'_>) {
+    if call.cancelled {
+        report.find(&ACTED_ON_CANCELLED, Place::Whole, Evidence::None);
+    }
     match call.status {
         CallStatus::Open => {
             let label = Evidence::Label { kind: "call", label: "open" };

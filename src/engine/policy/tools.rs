@@ -166,13 +166,16 @@ fn undated(name: &[u8]) -> &[u8] {
 
 /// A definition behind which stand others that the request does not spell out: OpenAI's tool search (its
 /// output carries definitions), toolsets whose members go by their own names. Anthropic's tool search only
-/// refers to definitions that the request already has.
+/// refers to definitions that the request already has. Gemini's computer use brings functions of its own.
 fn brings_others(tool: &Tool, executor: Executor, provider: Provider) -> bool {
     // Behind a server stand only tools that the provider runs.
     if executor == Executor::Client && tool.server.is_some() {
         return false;
     }
     let kind = undated(&tool.name);
+    let computer = kind == b"computer_use" && provider == Provider::GeminiGenerateContent;
     tool.family == ToolFamily::Typed
-        && ((kind == b"tool_search" && !matches!(provider, Provider::AnthropicMessages)) || kind.ends_with(b"toolset"))
+        && (computer
+            || (kind == b"tool_search" && !matches!(provider, Provider::AnthropicMessages))
+            || kind.ends_with(b"toolset"))
 }

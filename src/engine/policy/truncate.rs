@@ -63,7 +63,7 @@ pub fn text<'r>(bump: &'r Bump, layer: &'r Layer<'r>, bound: Bound) -> Vec<Edit<
 }
 
 /// The edits that cut a JSON value so that its bytes as they stand are at most `cap` (which is at least 2).
-/// The value stays one JSON value; a string that holds JSON goes on holding JSON.
+/// The value stays one JSON value, and an object an object; a string that holds JSON goes on holding JSON.
 pub fn value<'r>(bump: &'r Bump, value: Value<'r>, bound: Bound) -> Vec<Edit<'r>> {
     if value.span().len() <= bound.cap {
         return Vec::new();
@@ -73,7 +73,10 @@ pub fn value<'r>(bump: &'r Bump, value: Value<'r>, bound: Bound) -> Vec<Edit<'r>
         Kind::String => json_in_string(bump, value, bound).or_else(|| strings::literal(bump, value, bound)),
         _ => None,
     }
-    .unwrap_or_else(|| vec![Edit { span: value.span(), with: strings::stand_in(value.span().len(), bound.cap) }])
+    .unwrap_or_else(|| {
+        let (bytes, object) = (value.span().len(), value.kind() == Kind::Object);
+        vec![Edit { span: value.span(), with: strings::stand_in(bytes, bound.cap, object) }]
+    })
 }
 
 /// The array or object that a text is, if it is one.

@@ -31,8 +31,12 @@ pub fn detect(data: Value<'_>) -> Option<(Option<Provider>, EventType)> {
     if has("call_id") && (has("tool") || has("idempotency_key") || has("arguments_sha256")) {
         return Some((None, EventType::ToolStarted));
     }
-    if has("candidates") {
+    if has("candidates") || has("promptFeedback") {
         return Some((Some(Provider::GeminiGenerateContent), EventType::ModelChunk));
+    }
+    const SERVER: [&str; 5] = ["goAway", "serverContent", "setupComplete", "toolCall", "toolCallCancellation"];
+    if SERVER.into_iter().any(has) {
+        return Some((Some(Provider::GeminiLive), EventType::ModelChunk));
     }
     by_request(data).map(|provider| (Some(provider), EventType::ModelRequest))
 }
@@ -87,6 +91,18 @@ fn by_request(data: Value<'_>) -> Option<Provider> {
     let has = |name| data.get(name).is_some();
     if is_array(data, "contents") {
         return Some(Provider::GeminiGenerateContent);
+    }
+    const CLIENT: [&str; 7] = [
+        "clientContent",
+        "client_content",
+        "realtimeInput",
+        "realtime_input",
+        "setup",
+        "toolResponse",
+        "tool_response",
+    ];
+    if CLIENT.into_iter().any(|name| data.get(name).is_some_and(|value| value.kind() == Kind::Object)) {
+        return Some(Provider::GeminiLive);
     }
     if has("input") && has("model") {
         return Some(Provider::OpenAiResponses);

@@ -130,8 +130,16 @@ fn is_clear<'r>(value: Value<'r>, content: &[&str], out: &mut Translated<'r>) ->
     out.unclear.is_none()
 }
 
+/// Members of this provider's wire whose objects are content, beside those of all.
+fn content_of(provider: Provider) -> &'static [&'static str] {
+    match provider {
+        Provider::GeminiGenerateContent | Provider::GeminiLive => &gemini::CONTENT,
+        _ => &[],
+    }
+}
+
 fn request<'r>(provider: Provider, body: Value<'r>, history_from: Option<u64>, out: &mut Translated<'r>) {
-    if !is_clear(body, &[], out) {
+    if !is_clear(body, content_of(provider), out) {
         return;
     }
     let elsewhere = history_from.is_some_and(|from| from > 0);
@@ -149,7 +157,7 @@ fn request<'r>(provider: Provider, body: Value<'r>, history_from: Option<u64>, o
 
 /// One value of a response: a stream's event, or a whole body.
 fn response<'r>(provider: Provider, value: Value<'r>, out: &mut Translated<'r>) {
-    if !is_clear(value, &[], out) {
+    if !is_clear(value, content_of(provider), out) {
         return;
     }
     let before = out.events.len();

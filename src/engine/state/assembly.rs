@@ -9,16 +9,17 @@
 //! Text is WTF-8. Two halves of a surrogate pair that stand in two fragments are joined, so it does not matter
 //! where the provider cut.
 
-use super::choice::breaks_off;
+use super::arrival::breaks_off;
 use super::conversation::{Call, CallStatus, Exchange, Opened, ResponseState, Slots, TextSource, stricter};
 use super::journal::{Progress, Undo};
+use super::leaves::{self, Leaf};
 use super::session::Session;
 use super::store::clip;
 use super::{At, Ready, StateLimits};
 use crate::engine::Millis;
 use crate::engine::event::Provider;
 use crate::engine::event::{
-    Args, CallFacts, CutReason, Event, Executor, Fate, Form, ItemStatus, ResultItem, Slot, Stop,
+    Args, CallFacts, CutReason, Event, Executor, Fate, Form, ItemStatus, LeafValue, ResultItem, Slot, Stop,
 };
 use crate::engine::json::{Kind, Value};
 use std::borrow::Cow;
@@ -80,35 +81,42 @@ impl Session<'_> {
                 let slot = self.piece_arrival(exchange, *slot, text.raw().len() <= 2);
                 return self.append(exchange, slot, *part, *text, at, ready);
             }
-            Event::Leaf { slot, value, .. } => {
-                let slot = self.latest_arrival(exchange, *slot);
-                self.leaf(exchange, slot, *value, at);
+            Event::Leaf { slot, path, value, more } => {
+                self.leaf(exchange, *slot, (*path, *value, *more), at, ready);
             }
             Event::Begin { id, again } => {
                 let id = id.map(kept).filter(|id| !id.is_empty());
                 self.begin_response(exchange, id.as_deref(), *again, ready);
             }
             Event::Open(facts) => {
-                let slot = self.next_arrival(exchange, facts, ready);
+                let slot = self.continued(exchange, facts);
+                let slot = slot.unwrap_or_else(|| self.next_arrival(exchange, facts.slot, facts.id, ready));
                 self.open_call(exchange, &CallFacts { slot, ..*facts }, at, ready);
             }
             Event::Restate { slot, args } => {
                 let slot = self.piece_arrival(exchange, *slot, matches!(args, Args::Absent));
                 return self.restate_slot(exchange, slot, *args, at, ready);
             }
-            Event::Close { slot, status } => {
-                let slot = self.latest_arrival(exchange, *slot);
+            Event::Close { slot: place, status } => {
+                let slot = self.latest_arrival(exchange, *place);
                 if let Some(n) = self.latest(exchange, slot).filter(|n| self.is_open(*n)) {
+                    if place.is_arrival() {
+                        self.without_arguments(n);
+                    }
                     self.close(n, *status, at.time);
                 }
             }
             Event::Item { call, status, listed } => {
-                let slot = self.next_arrival(exchange, call, ready);
+                let slot = self.next_arrival(exchange, call.slot, call.id, ready);
                 self.item(exchange, &CallFacts { slot, ..*call }, (*status, *listed), at, ready);
+                if let Some(n) = self.latest(exchange, slot).filter(|_| call.slot.is_arrival()) {
+                    self.without_arguments(n);
+                }
             }
             Event::ServerResult { result, closes: true } => self.server_result(result, at, ready),
             Event::Stop(stop) => self.stop(exchange, *stop),
             Event::End { choice } => self.end(exchange, *choice, ready),
+            Event::Cancel { id } => self.cancel(&attribute(*id), ready),
             Event::Error { reason } => {
                 let ended = self.response(exchange) == Some(ResponseState::Ended);
                 self.fail(exchange, *reason, ready);
@@ -131,7 +139,6 @@ impl Session<'_> {
             | Event::RequestEnd
             | Event::Started(_)
             | Event::HostResult(_)
-            | Event::Cancel { .. }
             | Event::Opaque { .. } => {}
         }
         false
@@ -189,46 +196,39 @@ impl Session<'_> {
         calls.into_iter().map(|(_, n)| n).collect()
     }
 
-    /// The place of a call that opens where the wire numbers none. Calls of such a response follow on one
-    /// another: what was not closed before the next one opens is void, where calls have end markers. Where they
-    /// have none, an id that the choice has already is the same call's.
-    fn next_arrival(&mut self, exchange: u32, facts: &CallFacts<'_>, ready: &mut Vec<Ready>) -> Slot {
-        let slot = facts.slot;
-        let Some(known) = self.conversation().exchanges.get(&exchange).filter(|_| slot.is_arrival()) else {
-            return slot;
-        };
-        let place = Slot(known.arrivals, slot.1);
-        if marks_ends(known.provider) {
-            let last = self.latest_arrival(exchange, slot);
-            let open = |n: &u32| self.call(*n).is_some_and(|c| c.status == CallStatus::Open);
-            if let Some(n) = self.latest(exchange, last).filter(open) {
-                self.finish(n, CallStatus::Cut(CutReason::Superseded), ready);
-            }
-        } else if let Some(id) = facts.id.map(attribute).filter(|id| !id.is_empty())
-            && let Some(n) = self.of_choice(exchange, slot.1, &id)
-            && let Some(call) = self.call(n)
-        {
-            return call.slot;
-        }
-        self.tally(exchange, |e| e.arrivals = e.arrivals.saturating_add(1));
-        place
-    }
-    /// The place of the latest call of a choice where the wire numbers none; the next free one if there is none.
-    pub(super) fn latest_arrival(&self, exchange: u32, slot: Slot) -> Slot {
-        let Some(known) = self.conversation().exchanges.get(&exchange).filter(|_| slot.is_arrival()) else {
-            return slot;
-        };
-        let earlier = (0..known.arrivals).rev().take(CHOICES).map(|at| Slot(at, slot.1));
-        let mut there = earlier.filter(|at| self.latest(exchange, *at).is_some());
-        there.next().unwrap_or(Slot(known.arrivals, slot.1))
-    }
-
     // --- endings
+
+    /// The provider takes a call back. One that is still open is cut; one that was final is marked, since a
+    /// host may have been told that it may run.
+    fn cancel(&mut self, id: &[u8], ready: &mut Vec<Ready>) {
+        let Some((n, status)) = self.call_by_id(id).map(|(n, call)| (n, call.status)) else { return };
+        match status {
+            CallStatus::Open | CallStatus::Closed(_) => self.finish(n, CallStatus::Cut(CutReason::Cancelled), ready),
+            CallStatus::Final => self.edit_facts(n, |call| call.cancelled = true),
+            CallStatus::Cut(_) => {}
+        }
+    }
 
     /// The call has ended: nothing changes it any more but its judgement.
     pub(super) fn finish(&mut self, n: u32, status: CallStatus, ready: &mut Vec<Ready>) {
+        let status = self.assembled(n, status);
         self.edit_progress(n, |call| call.status = status);
         ready.push(Ready::Call(n));
+    }
+    /// Leaves become the object that they mean; a call whose leaves mean none must not run.
+    fn assembled(&mut self, n: u32, status: CallStatus) -> CallStatus {
+        let Some(call) = self.call(n).filter(|call| call.source == TextSource::Leaves) else { return status };
+        let built = (status == CallStatus::Final).then(|| leaves::assemble(&call.text));
+        let status = match &built {
+            Some(Ok(text)) if !self.fits(n, text.len()) => CallStatus::Cut(CutReason::Limit),
+            Some(Err(_)) => CallStatus::Cut(CutReason::Undecodable),
+            Some(Ok(_)) | None => status,
+        };
+        match built.and_then(Result::ok).filter(|_| status == CallStatus::Final) {
+            Some(text) => self.replace(n, &text, TextSource::Restated, true),
+            None => self.replace(n, &[], TextSource::None, false),
+        }
+        status
     }
     fn cut_where(&mut self, exchange: u32, reason: CutReason, which: impl Fn(&Call) -> bool, ready: &mut Vec<Ready>) {
         for n in self.open_calls(exchange) {
@@ -397,14 +397,54 @@ impl Session<'_> {
         }
         self.stored.index.resize(before, call.text.len() as u64);
     }
-    /// Leaves of an argument object are previews: the whole object is what is judged.
-    fn leaf(&mut self, exchange: u32, slot: Slot, value: Value<'_>, at: At) {
-        let Some(n) = self.latest(exchange, slot).filter(|n| self.is_open(*n)) else { return };
-        self.edit_progress(n, |call| {
-            call.fragments = call.fragments.saturating_add(1);
-            call.touched = call.touched.max(at.time);
-            call.preview = call.preview.saturating_add(value.raw().len() as u64);
-        });
+    /// A leaf of an argument object joins the log of the call that is open; without one it is an orphan.
+    fn leaf(
+        &mut self,
+        exchange: u32,
+        slot: Slot,
+        (path, value, more): (Value<'_>, LeafValue<'_>, bool),
+        at: At,
+        ready: &mut Vec<Ready>,
+    ) {
+        let place = self.latest_arrival(exchange, slot);
+        let n = match self.latest(exchange, place) {
+            Some(n) if self.is_open(n) => n,
+            Some(_) => return,
+            None => {
+                let slot = self.next_arrival(exchange, slot, None, ready);
+                let orphan = Call { orphan: true, ..Call::new(exchange, slot, opened(at)) };
+                let Some(n) = self.admit(exchange, orphan, ready) else { return };
+                n
+            }
+        };
+        let (path, text) = (path.text().unwrap_or_default(), text_of(value).unwrap_or_default());
+        let leaf = match value {
+            LeafValue::Text(_) => Leaf::Text { text: &text, more },
+            LeafValue::Number(number) => Leaf::Number(number.raw()),
+            LeafValue::Bool(value) => Leaf::Bool(value),
+            LeafValue::Null => Leaf::Null,
+        };
+        let Some(call) = self.stored.conversation.calls.get_mut(&n) else { return };
+        self.log.push_text(self.key, n, call);
+        call.fragments = call.fragments.saturating_add(1);
+        call.touched = call.touched.max(at.time);
+        // Behind an end marker or a whole value, or in what takes no leaves: what is meant cannot be told.
+        let takes = matches!(call.source, TextSource::None | TextSource::Leaves);
+        let client = call.executor == Executor::Client;
+        if call.status != CallStatus::Open || !takes || !client {
+            call.conflict = true;
+            return;
+        }
+        let before = call.text.len() as u64;
+        let added = leaves::size(&path, leaf) as u64;
+        let held = self.stored.index.bytes + added;
+        if before + added > self.limits.call_bytes || held > self.limits.conversation_bytes {
+            self.overflow(n, before + added, ready);
+            return;
+        }
+        call.source = TextSource::Leaves;
+        leaves::push(&mut call.text, &path, leaf);
+        self.stored.index.resize(before, before + added);
     }
     /// Replaces the text; the old one moves into the journal.
     pub(super) fn replace(&mut self, n: u32, text: &[u8], source: TextSource, raw: bool) {
@@ -460,6 +500,13 @@ pub(super) fn opened(at: At) -> Opened {
     Opened { offset: at.offset, time: at.time }
 }
 
+fn text_of<'r>(value: LeafValue<'r>) -> Option<Cow<'r, [u8]>> {
+    match value {
+        LeafValue::Text(text) => text.text(),
+        LeafValue::Number(_) | LeafValue::Bool(_) | LeafValue::Null => None,
+    }
+}
+
 /// The value a call was opened with stands in for one that never came: parts of it were streamed, the whole
 /// was not.
 fn placeholder(call: &Call) -> bool {
@@ -480,9 +527,12 @@ fn fate(exchange: &Exchange, call: &Call) -> Fate {
         Executor::Client => stop.client,
         Executor::Provider => stop.provider,
     });
+    // Code that Gemini runs has no end marker of its own.
+    let gemini = matches!(exchange.provider, Provider::GeminiGenerateContent | Provider::GeminiLive);
+    let by_provider = gemini && call.executor == Executor::Provider;
     let whole = match call.status {
         CallStatus::Closed(status) => status != ItemStatus::Incomplete,
-        _ => !marks_ends(exchange.provider) || call.source == TextSource::Restated,
+        _ => !marks_ends(exchange.provider) || call.source == TextSource::Restated || by_provider,
     };
     // A token limit is reported as a good ending by some gateways.
     let cut = || !marks_ends(exchange.provider) && call.form == Form::JsonText && breaks_off(&call.text);
@@ -495,7 +545,7 @@ fn fate(exchange: &Exchange, call: &Call) -> Fate {
 
 /// If the text ends in a leading surrogate and the piece begins with a trailing one: the three bytes that go,
 /// and the character that both are.
-fn joined(text: &[u8], piece: &[u8]) -> Option<([u8; 3], [u8; 4])> {
+pub(super) fn joined(text: &[u8], piece: &[u8]) -> Option<([u8; 3], [u8; 4])> {
     let tail: [u8; 3] = *text.last_chunk()?;
     let head: [u8; 3] = *piece.first_chunk()?;
     let ([0xED, high @ 0xA0..=0xAF, a], [0xED, low @ 0xB0..=0xBF, b]) = (tail, head) else {

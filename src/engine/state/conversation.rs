@@ -253,6 +253,8 @@ pub enum TextSource {
     Deltas,
     /// The provider restated the whole.
     Restated,
+    /// Leaves of an object: a log of them, until the call ends ([`leaves`](super::leaves)).
+    Leaves,
 }
 
 /// A call, open or settled. `text` is empty once it is settled.
@@ -280,6 +282,8 @@ pub struct Call {
     pub raw: bool,
     /// Fragments came before anything opened it. Only a whole item behind them makes it a call.
     pub orphan: bool,
+    /// The provider took it back when it was final already: nothing may act on it any more.
+    pub cancelled: bool,
     /// Left open by its response's ending: a later exchange may bring its result.
     pub carried: bool,
     pub fragments: u32,
@@ -321,6 +325,7 @@ impl Call {
             overflow: false,
             raw: false,
             orphan: false,
+            cancelled: false,
             carried: false,
             fragments: 0,
             opened,
@@ -362,6 +367,7 @@ impl Call {
             overflow: self.overflow,
             raw: self.raw,
             orphan: self.orphan,
+            cancelled: self.cancelled,
             carried: self.carried,
             fragments: self.fragments,
             opened: self.opened,

@@ -68,6 +68,7 @@ impl Session<'_> {
             let open = unnamed.clone().find(|(_, e)| e.response == ResponseState::Open);
             match want.part {
                 _ if by_id.is_some() => by_id,
+                _ if want.provider.is_session() => unnamed.map(|(n, _)| *n).next(),
                 ExchangePart::Request => None,
                 // One that never names itself goes on with what is open.
                 ExchangePart::ResponsePart if payload_id.is_none() && open.is_some() => open.map(|(n, _)| *n),

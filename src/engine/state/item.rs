@@ -88,7 +88,7 @@ fn fresh(exchange: u32, facts: &CallFacts<'_>, attributes: Attributes, at: At, c
 }
 
 /// Two ids that do not contradict each other.
-fn agree(a: &[u8], b: &[u8]) -> bool {
+pub(super) fn agree(a: &[u8], b: &[u8]) -> bool {
     a.is_empty() || b.is_empty() || a == b
 }
 
@@ -282,7 +282,7 @@ impl Session<'_> {
         self.replace(n, &text, TextSource::Initial, raw);
     }
 
-    fn fits(&self, n: u32, length: usize) -> bool {
+    pub(super) fn fits(&self, n: u32, length: usize) -> bool {
         let length = length as u64;
         let held = self.call(n).map_or(0, |c| c.text.len() as u64);
         let others = self.stored.index.bytes.saturating_sub(held);
@@ -299,6 +299,7 @@ impl Session<'_> {
         let equal = rest || same_text((&call.text, call.raw), (&text, raw));
         let conflict = match call.source {
             TextSource::Deltas | TextSource::Restated => !equal,
+            TextSource::Leaves => true,
             // What stood there at the start is a placeholder, but nothing is less than something.
             TextSource::Initial => {
                 let stood = call.form != Form::JsonValue && !placeholder(&call.text);

@@ -12,14 +12,15 @@
 //! rollback or a restore gives the same ones; eviction goes by record offset, never by map order or by where
 //! a transaction began.
 
+mod arrival;
 pub mod assembly;
 mod changelog;
-mod choice;
 pub mod codec;
 pub mod conversation;
 mod exchange;
 mod item;
 mod journal;
+pub mod leaves;
 mod order;
 mod pieces;
 mod refused;

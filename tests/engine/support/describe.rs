@@ -1,6 +1,6 @@
 //! Events as compact text, for golden files and failure messages.
 
-use sluicegate::engine::event::{Args, CallFacts, Event, Fate, Name, Part, ResultItem, Stop, ToolDef, Turn};
+use sluicegate::engine::event::{Args, CallFacts, Event, Fate, LeafValue, Name, Part, ResultItem, Stop, ToolDef, Turn};
 use sluicegate::engine::json::Value;
 use sluicegate::engine::provider::Translated;
 
@@ -17,6 +17,15 @@ pub fn name(name: Name<'_>) -> String {
         Name::Wire(value) => raw(value),
         Name::Implied(name) => format!("={name}"),
         Name::None => "-".into(),
+    }
+}
+
+fn leaf(value: LeafValue<'_>) -> String {
+    match value {
+        LeafValue::Text(text) => raw(text),
+        LeafValue::Number(number) => raw(number),
+        LeafValue::Bool(value) => value.to_string(),
+        LeafValue::Null => "null".into(),
     }
 }
 
@@ -118,7 +127,10 @@ pub fn describe(event: &Event<'_>) -> String {
         Event::Append { slot, part, text } => {
             format!("append {}.{} part={part} {}", slot.0, slot.1, raw(*text))
         }
-        Event::Leaf { slot, .. } => format!("leaf {}.{}", slot.0, slot.1),
+        Event::Leaf { slot, path, value, more } => {
+            let more = if *more { " more" } else { "" };
+            format!("leaf {}.{} {} {}{more}", slot.0, slot.1, raw(*path), leaf(*value))
+        }
         Event::Restate { slot, args: value } => {
             format!("restate {}.{} {}", slot.0, slot.1, args(*value))
         }

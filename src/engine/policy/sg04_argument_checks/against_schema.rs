@@ -1,12 +1,12 @@
 //! Arguments against the tool's schema, also those of calls inside a call.
 
 use super::super::schema::{Compiled, Violation, to_serde};
-use super::super::{CallSubject, Definitions, Evidence, Place, Report, View};
+use super::super::{CallSubject, Definitions, Dialect, Evidence, Place, Report, View};
 use super::{
     ArgumentChecks, BAD_SCHEMA, INVALID_JSON, SCHEMA_MISMATCH, SCHEMA_TOO_LARGE, UNKNOWN_TOOL, WRAPPED_CALLS,
     WRONG_FORM,
 };
-use crate::engine::event::{Executor, Form, ToolFamily};
+use crate::engine::event::{Executor, Form, Provider, ToolFamily};
 use crate::engine::json::{Kind, Value};
 use crate::engine::policy::Policy;
 use crate::engine::state::Tool;
@@ -33,7 +33,7 @@ impl ArgumentChecks {
             return;
         };
         let bytes = args.span().len();
-        let compiled = view.schemas.get(schema, self.options.assert_formats);
+        let compiled = view.schemas.get_in(dialect(view), schema, self.options.assert_formats);
         if let Some(label) = compiled.flaw().or_else(|| compiled.flaw_for(bytes)) {
             say_unusable(label, report);
         }
@@ -104,6 +104,14 @@ impl ArgumentChecks {
             }
         }
         true
+    }
+}
+
+/// What the schemas of the exchange are written in.
+fn dialect(view: &View<'_>) -> Dialect {
+    match view.exchange.map(|exchange| exchange.provider).or(view.provider) {
+        Some(Provider::GeminiGenerateContent | Provider::GeminiLive) => Dialect::Gemini,
+        _ => Dialect::JsonSchema,
     }
 }
 

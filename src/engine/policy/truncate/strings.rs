@@ -100,9 +100,13 @@ pub(super) fn literal<'r>(bump: &'r Bump, value: Value<'r>, bound: Bound) -> Opt
     Some(vec![Edit { span: span(layer, start, end), with: with.into_bytes() }])
 }
 
-/// A JSON value in place of one that cannot be cut.
-pub(super) fn stand_in(of: usize, cap: usize) -> Vec<u8> {
+/// A JSON value in place of one that cannot be cut. Some readers take nothing but an object for one.
+pub(super) fn stand_in(of: usize, cap: usize, object: bool) -> Vec<u8> {
     let full = format!("\"[sluicegate: {0} of {0} bytes omitted]\"", grouped(of));
+    if object {
+        let with = format!("{{\"_truncated\":{full}}}");
+        return if with.len() <= cap { with } else { "{}".to_owned() }.into_bytes();
+    }
     let short = format!("\"{SHORT}\"");
     [full.as_str(), &short, "\"\""].into_iter().find(|text| text.len() <= cap).unwrap_or("0").as_bytes().to_vec()
 }
