@@ -6,6 +6,7 @@
 
 mod call;
 mod loss;
+mod mcp;
 mod publish;
 mod request;
 mod result;
@@ -85,7 +86,7 @@ pub(super) fn record(
             return outcome;
         }
     };
-    if matches!(envelope.kind, EventType::Unknown | EventType::Render | EventType::McpMessage) && !oversize {
+    if matches!(envelope.kind, EventType::Unknown | EventType::Render) && !oversize {
         out.observations.push(Observation::Event { provider: envelope.provider, kind: envelope.kind });
         return Outcome::Passed;
     }
@@ -205,6 +206,8 @@ pub(super) fn record(
     }
     if oversize {
         run.oversize(&mut session, &envelope, input, exchange.map(|(n, _)| n));
+    } else if envelope.kind == EventType::McpMessage {
+        run.messages(&mut session, &envelope, input, &translated);
     } else {
         run.ambiguous = exchange.is_some_and(|(_, ambiguous)| ambiguous);
         if let Some((n, _)) = exchange

@@ -109,6 +109,7 @@ impl Session<'_> {
             | Event::RequestEnd
             | Event::Started(_)
             | Event::HostResult(_)
+            | Event::Rpc(_)
             | Event::Cancel { .. }
             | Event::Opaque { .. } => {}
         }

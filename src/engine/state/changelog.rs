@@ -65,6 +65,9 @@ fn touched(log: &Log) -> Map {
             Undo::Result(n, prior) => {
                 entry(&mut map, Kind::Result, key, *n, prior.is_some());
             }
+            Undo::Rpc(n, prior) => {
+                entry(&mut map, Kind::Rpc, key, *n, prior.is_some());
+            }
             Undo::Call(n, prior) => {
                 let len = prior.as_ref().map_or(0, |call| call.text.len());
                 entry(&mut map, Kind::Call, key, *n, prior.is_some()).text.touch(len, 0);
@@ -97,12 +100,13 @@ fn removed(map: &mut Map, key: ConvKey, conversation: &Conversation) {
     }
 }
 
-fn numbers(c: &Conversation) -> [(Kind, Vec<u32>); 4] {
+fn numbers(c: &Conversation) -> [(Kind, Vec<u32>); 5] {
     [
         (Kind::Exchange, c.exchanges.keys().copied().collect()),
         (Kind::Result, c.results.keys().copied().collect()),
         (Kind::Toolset, c.toolsets.keys().copied().collect()),
         (Kind::Tool, c.tools.keys().copied().collect()),
+        (Kind::Rpc, c.requests.keys().copied().collect()),
     ]
 }
 
@@ -244,6 +248,9 @@ impl Restore {
             Entry::Tool(tool) => {
                 c.tools.insert(place.n, tool);
             }
+            Entry::Rpc(request) => {
+                c.requests.insert(place.n, request);
+            }
             Entry::Page(_) => {}
         }
         Ok(())
@@ -271,6 +278,9 @@ impl Restore {
             }
             Kind::Tool => {
                 c.tools.remove(&place.n);
+            }
+            Kind::Rpc => {
+                c.requests.remove(&place.n);
             }
             Kind::Text => {}
         }

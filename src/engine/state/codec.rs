@@ -8,6 +8,7 @@
 
 use super::ConvKey;
 use super::conversation::{Call, Conversation, Exchange, Head, ResultFact, Tool, Toolset};
+use super::rpc::RpcRequest;
 use serde::{Deserialize, Serialize};
 
 /// A changelog record key: version-free, ordered by kind, conversation, number, page.
@@ -45,12 +46,13 @@ pub(super) enum Kind {
     Result = 5,
     Toolset = 6,
     Tool = 7,
+    Rpc = 8,
 }
 
 impl Kind {
     fn from_byte(byte: u8) -> Option<Self> {
-        const ALL: [Kind; 7] =
-            [Kind::Head, Kind::Exchange, Kind::Call, Kind::Text, Kind::Result, Kind::Toolset, Kind::Tool];
+        const ALL: [Kind; 8] =
+            [Kind::Head, Kind::Exchange, Kind::Call, Kind::Text, Kind::Result, Kind::Toolset, Kind::Tool, Kind::Rpc];
         ALL.into_iter().find(|k| *k as u8 == byte)
     }
 }
@@ -103,6 +105,7 @@ pub(super) enum Entry {
     Result(ResultFact),
     Toolset(Toolset),
     Tool(Tool),
+    Rpc(RpcRequest),
 }
 
 fn put<T: Serialize>(value: &T, out: &mut Vec<u8>) -> Option<()> {
@@ -134,6 +137,7 @@ pub(super) fn encode(conversation: &Conversation, place: Place, out: &mut Vec<u8
         Kind::Result => put(conversation.results.get(n)?, out),
         Kind::Toolset => put(conversation.toolsets.get(n)?, out),
         Kind::Tool => put(conversation.tools.get(n)?, out),
+        Kind::Rpc => put(conversation.requests.get(n)?, out),
     }
 }
 
@@ -161,5 +165,6 @@ pub(super) fn decode(kind: Kind, value: &[u8]) -> Result<Entry, StateError> {
         Kind::Result => Entry::Result(take(bytes)?),
         Kind::Toolset => Entry::Toolset(take(bytes)?),
         Kind::Tool => Entry::Tool(take(bytes)?),
+        Kind::Rpc => Entry::Rpc(take(bytes)?),
     })
 }

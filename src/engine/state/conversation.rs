@@ -2,6 +2,7 @@
 //!
 //! Names and ids are text from outside: bytes here, never shown as they stand.
 
+use super::rpc::RpcRequest;
 use crate::engine::Millis;
 use crate::engine::decision::Decision;
 use crate::engine::event::Provider;
@@ -18,6 +19,7 @@ pub struct Conversation {
     pub results: BTreeMap<u32, ResultFact>,
     pub toolsets: BTreeMap<u32, Toolset>,
     pub tools: BTreeMap<u32, Tool>,
+    pub requests: BTreeMap<u32, RpcRequest>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -362,6 +364,8 @@ pub struct Toolset {
     pub digest: [u8; 16],
     /// Definitions that could not be kept (too many, too large).
     pub omitted: u32,
+    /// Who made them said that they are others now, and they have not been listed since.
+    pub stale: bool,
 }
 
 /// One definition of a toolset.

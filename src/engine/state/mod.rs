@@ -21,6 +21,7 @@ mod item;
 mod journal;
 mod order;
 mod refused;
+mod rpc;
 mod sequence;
 mod session;
 mod store;
@@ -32,6 +33,7 @@ pub use conversation::{
     Toolset,
 };
 pub use exchange::{ExchangePart, Want};
+pub use rpc::{RpcRequest, RpcStatus};
 pub use sequence::Sequence;
 pub use session::Session;
 pub use store::clip;

@@ -6,6 +6,7 @@
 
 use super::ConvKey;
 use super::conversation::{Call, Conversation, Exchange, Head, ResultFact, Tool, Toolset};
+use super::rpc::RpcRequest;
 use crate::engine::Millis;
 use crate::engine::event::Slot;
 use sha2::{Digest, Sha256};
@@ -155,6 +156,7 @@ pub(super) fn call_bytes(call: &Call) -> u64 {
 
 const RESULT_BYTES: u64 = 192;
 const TOOLSET_BYTES: u64 = 64;
+const REQUEST_BYTES: u64 = 128;
 
 pub(super) fn tool_bytes(tool: &Tool) -> u64 {
     160 + tool.name.len() as u64 + some_len(&tool.namespace) + some_len(&tool.server) + some_len(&tool.schema)
@@ -243,6 +245,12 @@ impl Sized64 for Toolset {
     }
 }
 
+impl Sized64 for RpcRequest {
+    fn size(&self) -> u64 {
+        REQUEST_BYTES
+    }
+}
+
 fn set<T: Sized64>(map: &mut BTreeMap<u32, T>, index: &mut Index, n: u32, new: Option<T>) -> Option<T> {
     let size = new.as_ref().map_or(0, Sized64::size);
     let old = match new {
@@ -281,6 +289,9 @@ impl Stored {
     }
     pub fn set_toolset(&mut self, n: u32, new: Option<Toolset>) -> Option<Toolset> {
         set(&mut self.conversation.toolsets, &mut self.index, n, new)
+    }
+    pub fn set_request(&mut self, n: u32, new: Option<RpcRequest>) -> Option<RpcRequest> {
+        set(&mut self.conversation.requests, &mut self.index, n, new)
     }
     pub fn set_tool(&mut self, n: u32, new: Option<Tool>) -> Option<Tool> {
         let place = |tool: &Tool| (tool.toolset, tool_hash(tool), n);
@@ -338,7 +349,8 @@ impl Stored {
                 + conversation.exchanges.values().map(exchange_bytes).sum::<u64>()
                 + conversation.toolsets.len() as u64 * TOOLSET_BYTES
                 + conversation.tools.values().map(tool_bytes).sum::<u64>()
-                + conversation.results.len() as u64 * RESULT_BYTES,
+                + conversation.results.len() as u64 * RESULT_BYTES
+                + conversation.requests.len() as u64 * REQUEST_BYTES,
             ..Index::default()
         };
         for (n, call) in &conversation.calls {
