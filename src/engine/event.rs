@@ -477,7 +477,8 @@ pub struct Rpc<'r> {
 pub enum RpcSays<'r> {
     /// `tools/call`: final at once. `again`: it goes on with one whose answer asked for input.
     Call {
-        call: CallFacts<'r>,
+        name: Value<'r>,
+        arguments: Option<Value<'r>>,
         again: bool,
     },
     /// Any other request. `kind`: it holds something that nobody looks into.

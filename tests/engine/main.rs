@@ -15,6 +15,7 @@ mod describe;
 mod journey;
 mod json;
 mod layer;
+mod mcp;
 mod poison;
 mod policies;
 mod providers;

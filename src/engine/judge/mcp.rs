@@ -10,16 +10,17 @@ use super::Run;
 use super::publish::Draft;
 use super::request::remembered;
 use super::result::{Content, mark_answered};
-use crate::engine::digest::{Role, push_json_string, sha256, short};
+use crate::engine::digest::{Role, hex, push_json_string, sha256, short};
 use crate::engine::event::{
-    Args, CallFacts, Event, Fate, ItemStatus, Method, Name, Rpc, RpcSays, Side, Stop, ToolDef, ToolFamily,
+    Args, CallFacts, Event, Executor, Fate, Form, ItemStatus, Method, Name, Rpc, RpcSays, Side, Slot, Stop, ToolDef,
+    ToolFamily,
 };
 use crate::engine::json::{self, JsonLimits, Kind, Value};
 use crate::engine::layer::{Edit, Layer};
 use crate::engine::policy::{Evidence, Place};
 use crate::engine::provider::mcp::answer;
 use crate::engine::provider::{Provider, Translated};
-use crate::engine::state::{CallStatus, ExchangePart, Ready, RpcRequest, RpcStatus, Session, Want, clip};
+use crate::engine::state::{Call, CallStatus, ExchangePart, Ready, RpcRequest, RpcStatus, Session, Want, clip};
 use crate::engine::verdict::{Checkpoint, Decision, engine_finding};
 use crate::engine::wire::Envelope;
 use crate::engine::{Input, Observation, OnBlock};
@@ -33,6 +34,14 @@ struct Peer<'r> {
     digest: [u8; 16],
     /// The id of its exchange: the one that holds what it lists.
     exchange: Vec<u8>,
+}
+
+/// What a `tools/call` asks for.
+#[derive(Clone, Copy)]
+struct Asked<'r> {
+    name: Value<'r>,
+    arguments: Option<Value<'r>>,
+    again: bool,
 }
 
 /// A result whose verdict waits for the record's copy.
@@ -104,7 +113,9 @@ impl<'a, 'r> Run<'a, 'r> {
 
     fn message(&mut self, session: &mut Session<'_>, peer: &Peer<'r>, rpc: &Rpc<'r>, left: &mut Left<'r>) {
         match rpc.says {
-            RpcSays::Call { call, again } => self.tool_call(session, peer, rpc, (&call, again)),
+            RpcSays::Call { name, arguments, again } => {
+                self.tool_call(session, peer, rpc, Asked { name, arguments, again });
+            }
             RpcSays::Request { method, kind } => {
                 left.opaque.extend(kind.map(|kind| (rpc.item, kind)));
                 match rpc.from {
@@ -178,15 +189,25 @@ impl<'a, 'r> Run<'a, 'r> {
     }
 
     /// A call is final at once. One that goes on with an earlier one, which waited for input, is that one.
-    fn tool_call(&mut self, session: &mut Session<'_>, peer: &Peer<'r>, rpc: &Rpc<'r>, call: (&CallFacts<'r>, bool)) {
-        let (call, again) = call;
-        let earlier = if again { goes_on(session, peer, call) } else { None };
+    fn tool_call(&mut self, session: &mut Session<'_>, peer: &Peer<'r>, rpc: &Rpc<'r>, call: Asked<'r>) {
+        let earlier = if call.again { goes_on(session, peer, call) } else { None };
         if let Some((request, n)) = earlier {
             session.set_request_status(request, RpcStatus::Answered);
             return self.ask(session, peer, rpc, (Method::Call, Some(n)));
         }
         let exchange = self.exchange(session, peer);
-        let call = CallFacts { server: peer.name, ..*call };
+        let call = CallFacts {
+            slot: Slot::arrival(0),
+            id: rpc.id,
+            item_id: None,
+            name: Name::Wire(call.name),
+            namespace: None,
+            server: peer.name,
+            executor: Executor::Client,
+            form: Form::JsonText,
+            args: call.arguments.map_or(Args::Absent, Args::Raw),
+            item: rpc.item,
+        };
         let stop = Stop { client: Fate::Final, provider: Fate::Final, choice: None };
         let mut ready = Vec::new();
         for event in [
@@ -199,6 +220,14 @@ impl<'a, 'r> Run<'a, 'r> {
         let n = ready.first().map(|Ready::Call(n)| *n);
         self.ask(session, peer, rpc, (Method::Call, n));
         self.ended(session, ready);
+    }
+
+    /// Servers share ids, and every connection numbers anew: the call's place in its conversation counts too.
+    pub(super) fn rpc_idempotency(&self, server: &[u8], call: &Call) -> String {
+        let conversation = self.origin.conversation.unwrap_or_default();
+        let place = [call.opened.offset.to_be_bytes().as_slice(), &call.slot.0.to_be_bytes()].concat();
+        let digest = self.keyed().digest(Role::Idempotency, &[conversation, &call.id, server, &place]);
+        hex(&digest[..16])
     }
 
     fn answer(&mut self, session: &mut Session<'_>, peer: &Peer<'r>, rpc: &Rpc<'r>, left: &mut Left<'r>) {
@@ -378,13 +407,9 @@ fn id_text<'v>(id: Option<Value<'v>>) -> Cow<'v, [u8]> {
 }
 
 /// The call of that tool and those arguments whose answer asked for input, with its request.
-fn goes_on(session: &Session<'_>, peer: &Peer<'_>, call: &CallFacts<'_>) -> Option<(u32, u32)> {
-    let Name::Wire(name) = call.name else { return None };
-    let name = name.text()?;
-    let digest = match call.args {
-        Args::Raw(args) => sha256(args.raw()),
-        Args::Text(_) | Args::Absent => sha256(b"{}"),
-    };
+fn goes_on(session: &Session<'_>, peer: &Peer<'_>, call: Asked<'_>) -> Option<(u32, u32)> {
+    let name = call.name.text()?;
+    let digest = sha256(call.arguments.map_or(b"{}", |arguments| arguments.raw()));
     let same = |n: &u32| {
         let known = session.conversation().calls.get(n);
         known.is_some_and(|c| c.status == CallStatus::Final && c.name == *clip(&name) && c.sha256 == Some(digest))

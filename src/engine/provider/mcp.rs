@@ -32,7 +32,7 @@ pub mod answer;
 
 use super::{Translated, is_clear, member, named, object, resembles, unclear};
 use crate::engine::envelope::Envelope;
-use crate::engine::event::{Args, CallFacts, Event, Executor, Form, Method, Name, Rpc, RpcSays, Side, Slot};
+use crate::engine::event::{Event, Method, Rpc, RpcSays, Side};
 use crate::engine::json::{Kind, Value};
 
 /// Members below which everything is content: what a server or a tool wrote, schemas, what is opaque.
@@ -104,10 +104,11 @@ fn said<'r>(item: Value<'r>, method: &str, asks: bool, sender: Option<Side>) -> 
         "prompts/get" if asks && client => request(Method::Prompt),
         "tasks/result" if asks && client => request(Method::Task),
         "initialize" | "server/discover" if asks && client => request(Method::Hello),
-        "notifications/cancelled" if !asks => {
-            let params = object(item, "params")?;
-            RpcSays::Cancelled { request: params.get("requestId")? }
-        }
+        "notifications/cancelled" if !asks => match object(item, "params").and_then(|p| member(p, "requestId")) {
+            Some(request) => RpcSays::Cancelled { request },
+            // 2025-11-25 lets it speak of a task instead.
+            None => RpcSays::Notice { kind: Some("mcp_cancel") },
+        },
         "notifications/tools/list_changed" if !asks && !client => RpcSays::ToolsChanged,
         _ if asks => RpcSays::Request { method: Method::Other, kind: asked(method, from) },
         _ => RpcSays::Notice { kind: noticed(item, method) },
@@ -174,18 +175,6 @@ fn noticed(item: Value<'_>, method: &str) -> Option<&'static str> {
 
 fn call(item: Value<'_>) -> Option<RpcSays<'_>> {
     let params = object(item, "params")?;
-    let call = CallFacts {
-        slot: Slot::arrival(0),
-        id: item.get("id").filter(|id| !id.is_null()),
-        item_id: None,
-        name: Name::Wire(named(params, "name")?),
-        namespace: None,
-        server: None,
-        executor: Executor::Client,
-        form: Form::JsonText,
-        args: params.get("arguments").map_or(Args::Absent, Args::Raw),
-        item: params,
-    };
     let again = ["inputResponses", "requestState"].iter().any(|name| member(params, name).is_some());
-    Some(RpcSays::Call { call, again })
+    Some(RpcSays::Call { name: named(params, "name")?, arguments: params.get("arguments"), again })
 }

@@ -112,7 +112,9 @@ fn turn(turn: &Turn<'_>) -> String {
 /// A message; an answer as it reads where a tool was called.
 fn rpc(rpc: &Rpc<'_>) -> String {
     let says = match rpc.says {
-        RpcSays::Call { call: facts, again } => format!("call{} {}", if again { " again" } else { "" }, call(&facts)),
+        RpcSays::Call { name, arguments, again } => {
+            format!("call{} {}{}", if again { " again" } else { "" }, raw(name), option("arguments", arguments))
+        }
         RpcSays::Request { method, kind } => format!("request {method:?} {}", kind.unwrap_or("-")),
         RpcSays::Cancelled { request } => format!("cancelled {}", raw(request)),
         RpcSays::ToolsChanged => "tools-changed".into(),
