@@ -480,6 +480,63 @@ fn what_is_no_message_is_blocked_by_its_envelope() {
 }
 
 #[test]
+fn what_a_client_garbled_may_have_been_a_call() {
+    let engine = engine(Profile::Standard);
+    let gave = Connection::new(&engine).send(Some("client"), "{");
+    assert_eq!(gave.line(), "tool_call - - block [undecodable]");
+}
+
+/// Every message of the golden files, cut anywhere and with any value in place of another: no panic, no dead
+/// letter, and what breaks off is blocked.
+#[test]
+fn broken_messages_are_judged() {
+    let engine = engine(Profile::Strict);
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/engine/golden/mcp");
+    let mut messages = 0;
+    for path in files(&folder) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let data = text.split("--- lines\n").nth(1).unwrap().split("--- events").next().unwrap();
+        let mut c = Connection::new(&engine);
+        for message in data.lines().filter(|line| line.starts_with(['{', '['])) {
+            messages += 1;
+            for side in [Some("client"), Some("server"), None] {
+                c.client(json!([call(1, "f", json!({})), request(2, "tools/list"), request(3, "resources/read")]));
+                let whole = c.send(side, message);
+                assert!(!matches!(whole.outcome, Outcome::Rejected(_)), "{message}");
+                for at in (1..message.len()).step_by(7) {
+                    let gave = c.send(side, &message[..at]);
+                    assert!(gave.line().ends_with("block [undecodable]"), "{}", &message[..at]);
+                }
+            }
+            for (at, byte) in message.bytes().enumerate().filter(|(_, b)| b",:[{".contains(b)) {
+                let end = message[at + 1..].find([',', '}', ']']).map_or(message.len(), |n| at + 1 + n);
+                let key = if byte == b'{' { "\"result\":" } else { "" };
+                for value in ["null", "7", "\"\\ud800\"", "[[]]", "{\"type\":[]}"] {
+                    let gave = c.send(Some("server"), &format!("{}{key}{value}{}", &message[..=at], &message[end..]));
+                    assert!(!matches!(gave.outcome, Outcome::Rejected(_)), "{message} at {at}");
+                }
+            }
+        }
+    }
+    assert!(messages > 60, "{messages}");
+}
+
+/// A streamable response carries a message as an event.
+#[test]
+fn a_message_in_a_stream_is_edited_there() {
+    let engine = engine(Profile::Standard);
+    let mut c = Connection::new(&engine);
+    c.client(call(1, "f", json!({})));
+    let stream = format!("event: message\ndata: {}\n\ndata: {}\n\n", notice("x", json!({})), text(2, "forged"));
+    let gave = c.send(Some("server"), &stream);
+    assert_eq!(gave.line(), "tool_result - 2 block [response_unasked]");
+    let copy = gave.emissions.iter().find(|e| e.to == To::Redacted).unwrap();
+    let copy = String::from_utf8(copy.value.clone().unwrap()).unwrap();
+    let (kept, changed) = stream.rsplit_once("data: ").unwrap();
+    assert!(copy.starts_with(kept) && !copy.contains("forged") && copy.contains("[TOOL ERROR]"), "{copy} {changed}");
+}
+
+#[test]
 fn nobody_takes_what_a_server_asks_for_a_call() {
     let engine = engine(Profile::Standard);
     let mut c = Connection::new(&engine);

@@ -12,7 +12,7 @@ mod request;
 mod result;
 
 use super::digest::{Keyed, Role};
-use super::event::{CutReason, Event, Name, Turn};
+use super::event::{CutReason, Event, Name, Side, Turn};
 use super::json::{Documents, JsonLimits, Value};
 use super::layer::{Edit, Layer, map_range};
 use super::policy::{Evidence, Place, Profile, Report, StartSubject, Subject, View};
@@ -219,7 +219,7 @@ pub(super) fn record(
         }
         run.events(&mut session, &envelope, input, exchange.map(|(n, _)| n), translated);
     }
-    run.say_omitted(checkpoint_of(envelope.kind));
+    run.say_omitted(checkpoint_of(&envelope));
     if run.verdicts > 0 { Outcome::Judged } else { Outcome::Passed }
 }
 
@@ -306,16 +306,18 @@ fn expire(
 }
 
 /// The checkpoint of a record that is judged as a whole.
-fn checkpoint_of(kind: EventType) -> Checkpoint {
-    match kind {
+fn checkpoint_of(envelope: &Envelope<'_>) -> Checkpoint {
+    match envelope.kind {
         EventType::ModelRequest => Checkpoint::ModelRequest,
         EventType::ToolStarted => Checkpoint::ToolStart,
         EventType::ToolResult => Checkpoint::ToolResult,
         EventType::Render => Checkpoint::Render,
-        EventType::McpMessage => Checkpoint::ToolResult,
-        EventType::ModelResponse | EventType::ModelChunk | EventType::ModelClosed | EventType::Unknown => {
-            Checkpoint::ToolCall
-        }
+        EventType::McpMessage if provider::mcp::direction(envelope) != Some(Side::Client) => Checkpoint::ToolResult,
+        EventType::ModelResponse
+        | EventType::ModelChunk
+        | EventType::ModelClosed
+        | EventType::McpMessage
+        | EventType::Unknown => Checkpoint::ToolCall,
     }
 }
 
@@ -471,7 +473,7 @@ impl<'a, 'r> Run<'a, 'r> {
 
     /// A verdict on a record of which only the envelope could be read.
     fn envelope_verdict(&mut self, envelope: &Envelope<'r>, finding: super::policy::Finding<'r>) {
-        let checkpoint = checkpoint_of(envelope.kind);
+        let checkpoint = checkpoint_of(envelope);
         let mut draft = Draft::new(self.next_id(checkpoint), checkpoint);
         draft.complete = false;
         draft.subject = SubjectOut {

@@ -24,6 +24,7 @@
 //! - `arguments` may be missing, which is `{}`; `null` stands as it is.
 //! - `result` and `error` in one message, or `method` beside either, could be read in two ways: unclear. So is a
 //!   known method misspelt, and a `tools/call` that the server sends or that has no name.
+//! - A member that is a known one in another case (`Result`) is what some readers take for it: unclear.
 //! - An error may have no id, or null: it answers something, nobody knows what.
 //! - `jsonrpc` may be missing or stand last.
 //! - A notification of progress without a `message` says nothing to a model.
@@ -51,7 +52,7 @@ const DECISIVE: [&str; 7] = [
 ];
 
 /// Who sent the record, by its attribute.
-pub(super) fn direction(envelope: &Envelope<'_>) -> Option<Side> {
+pub fn direction(envelope: &Envelope<'_>) -> Option<Side> {
     let said = envelope.direction?.trim();
     [("client", Side::Client), ("server", Side::Server)]
         .into_iter()
@@ -72,7 +73,9 @@ pub(super) fn message<'r>(item: Value<'r>, sender: Option<Side>, out: &mut Trans
 fn read(item: Value<'_>, sender: Option<Side>) -> Option<Rpc<'_>> {
     let has_id = matches!(item.get("id").map(|id| id.kind()), Some(Kind::String | Kind::Number));
     let id = item.get("id").filter(|_| has_id);
-    if item.kind() != Kind::Object || id.is_none() && member(item, "id").is_some() {
+    let disguised =
+        |(name, _): (Value<'_>, Value<'_>)| in_another_case(name, ["id", "method", "params", "result", "error"]);
+    if item.kind() != Kind::Object || id.is_none() && member(item, "id").is_some() || item.members().any(disguised) {
         return None;
     }
     let (from, says) = match (item.get("method"), item.get("result"), item.get("error")) {
@@ -82,6 +85,12 @@ fn read(item: Value<'_>, sender: Option<Side>) -> Option<Rpc<'_>> {
         _ => return None,
     };
     Some(Rpc { item, from, id, says })
+}
+
+/// A member that is a known one but for its case: some readers take it for that.
+fn in_another_case<'n>(name: Value<'_>, known: impl IntoIterator<Item = &'n str>) -> bool {
+    let text = name.text().unwrap_or_default();
+    known.into_iter().any(|known| text.eq_ignore_ascii_case(known.as_bytes()) && *text != *known.as_bytes())
 }
 
 /// What a request or a notification says, and who says it.

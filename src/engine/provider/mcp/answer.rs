@@ -5,6 +5,7 @@
 //! descriptions of links, `structuredContent`, `_meta`, annotations, error messages and their data.
 
 use super::super::{member, resembles, string, type_of};
+use super::in_another_case;
 use crate::engine::event::{Failure, Method, Name, Part, ResultItem, ResultShape, RpcSays};
 use crate::engine::json::{Kind, Value};
 
@@ -166,6 +167,9 @@ impl<'r> Parts<'r> {
         for (name, value) in object.members() {
             match known.iter().find(|(known, _)| name.is(known)) {
                 Some((_, how)) => self.member(value, *how),
+                None if in_another_case(name, known.iter().map(|(known, _)| *known)) => {
+                    self.unclear.get_or_insert(value);
+                }
                 None => self.opaque(value, "member"),
             }
         }
