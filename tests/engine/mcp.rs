@@ -678,6 +678,34 @@ fn calls_of_a_client_are_no_response_of_the_model() {
 }
 
 #[test]
+fn a_servers_list_outlasts_a_models_turns() {
+    let engine = engine(Profile::Standard);
+    let mut partition = Partition::new(&engine);
+    let mut feed_of = |server: &str, kind: &str, id: usize, data: Value| {
+        let line = json!({"specversion": "1.0", "id": "e", "source": "s", "type": format!("io.sluicegate.{kind}.v1"),
+            "provider": "anthropic.messages", "conversation": "c", "mcpserver": server, "responseid": id.to_string(), "data": data});
+        verdicts(&partition.feed(line.to_string().as_bytes()))
+    };
+    for server in ["docs", "other"] {
+        feed_of(server, "mcp.message", 0, request(1, "tools/list"));
+        feed_of(server, "mcp.message", 0, result(1, json!({"tools": [tool("find", "q")]})));
+        feed_of(server, "mcp.message", 0, call(2, "find", json!({"q": "x"})));
+    }
+    let mut feed = |kind: &str, id: usize, data: Value| feed_of("docs", kind, id, data);
+    for turn in 1..100 {
+        feed(
+            "model.request",
+            turn,
+            json!({"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": "x"}]}),
+        );
+        let answer = json!({"id": format!("m{turn}"), "type": "message", "role": "assistant", "stop_reason": "end_turn", "content": []});
+        feed("model.response", turn, answer);
+    }
+    let found = feed("mcp.message", 0, call(3, "find", json!({})));
+    assert_eq!(line(&found[0]), "tool_call find 3 block [schema_mismatch]");
+}
+
+#[test]
 fn bare_messages_and_batches_are_told_by_their_shape() {
     let engine = engine(Profile::Standard);
     let mut partition = Partition::new(&engine);
