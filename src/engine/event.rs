@@ -271,8 +271,10 @@ pub enum ResultShape {
     ChatTool,
     /// Gemini `functionResponse.response`.
     GeminiResponse,
-    /// MCP `tools/call` result.
+    /// MCP `tools/call` result: `content`, `isError`.
     McpResult,
+    /// Another JSON-RPC answer of MCP, or an error: the whole message.
+    McpAnswer,
     /// `io.sluicegate.tool.result.v1`: `content`, `outcome`.
     Host,
     /// A result inside a model's response: never edited.
@@ -430,11 +432,87 @@ pub enum Event<'r> {
     Started(Started<'r>),
     /// Raw tool output before it is put into a request.
     HostResult(ResultItem<'r>),
+    /// A JSON-RPC message. An answer means what its request asked for, which only the conversation knows.
+    Rpc(Rpc<'r>),
     /// Something not understood: counted, and listed under `not_inspected`.
     Opaque {
         value: Value<'r>,
         kind: &'static str,
     },
+}
+
+/// A party of an MCP connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Side {
+    Client,
+    Server,
+}
+
+impl Side {
+    pub fn other(self) -> Side {
+        match self {
+            Side::Client => Side::Server,
+            Side::Server => Side::Client,
+        }
+    }
+}
+
+/// What a JSON-RPC request asks for, as far as its answer is read by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Method {
+    /// `tools/call`
+    Call,
+    /// `tools/list` from its beginning.
+    List,
+    /// `tools/list` from a cursor on.
+    ListPage,
+    /// `resources/read`
+    Read,
+    /// `prompts/get`
+    Prompt,
+    /// `tasks/result`: a call's output that was put off.
+    Task,
+    /// `initialize`, `server/discover`
+    Hello,
+    Other,
+}
+
+/// One JSON-RPC message.
+#[derive(Debug, Clone, Copy)]
+pub struct Rpc<'r> {
+    pub item: Value<'r>,
+    /// Who sent it, by the attribute or by what only one side says.
+    pub from: Option<Side>,
+    /// A string or a number.
+    pub id: Option<Value<'r>>,
+    pub says: RpcSays<'r>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub enum RpcSays<'r> {
+    /// `tools/call`: final at once. `again`: it goes on with one whose answer asked for input.
+    Call {
+        name: Value<'r>,
+        arguments: Option<Value<'r>>,
+        again: bool,
+    },
+    /// Any other request. `kind`: it holds something that nobody looks into.
+    Request {
+        method: Method,
+        kind: Option<&'static str>,
+    },
+    /// The sender takes its own request back.
+    Cancelled {
+        request: Value<'r>,
+    },
+    /// The server's list of tools is another one now.
+    ToolsChanged,
+    /// Any other notification.
+    Notice {
+        kind: Option<&'static str>,
+    },
+    Result(Value<'r>),
+    Error(Value<'r>),
 }
 
 /// `io.sluicegate.tool.started.v1`.

@@ -70,12 +70,20 @@ pub fn error_form<'r>(result: &ResultItem<'r>, note: &str) -> Option<Vec<Edit<'r
             let media = result.item.get("parts").filter(|parts| parts.kind() == Kind::Array);
             edits.extend(media.map(|parts| Edit { span: parts.span(), with: b"[]".to_vec() }));
         }
+        // The whole result: what stands beside the content (`structuredContent`, `_meta`) goes with it.
         ResultShape::McpResult => {
-            let mut content = b"[{\"type\":\"text\",\"text\":".to_vec();
-            content.extend_from_slice(&text);
-            content.extend_from_slice(b"}]");
-            set(&mut edits, result.item, result.content, "content", content);
-            set(&mut edits, result.item, result.failure_value, "isError", b"true".to_vec());
+            let mut whole = b"{\"content\":[{\"type\":\"text\",\"text\":".to_vec();
+            whole.extend_from_slice(&text);
+            whole.extend_from_slice(b"}],\"isError\":true}");
+            edits.push(Edit { span: result.item.span(), with: whole });
+        }
+        ResultShape::McpAnswer => {
+            let mut error = b"\"error\":{\"code\":-32603,\"message\":".to_vec();
+            error.extend_from_slice(&text);
+            error.push(b'}');
+            let mut members = result.item.members();
+            let (name, value) = members.find(|(name, _)| name.is("result") || name.is("error"))?;
+            edits.push(Edit { span: Span { end: value.span().end, ..name.span() }, with: error });
         }
         ResultShape::Host => {
             set(&mut edits, result.item, result.content, "content", text);

@@ -67,6 +67,20 @@ pub static SG00: Meta = Meta {
             Severity::High,
             "this record asked for more output than a step may give; what has no verdict of its own is blocked",
         ),
+        rule("response_unasked", Decision::Block, Severity::High, "an answer came to a request that nobody made"),
+        rule("response_repeated", Decision::Block, Severity::High, "a second answer came to one request"),
+        rule(
+            "response_cancelled",
+            Decision::Block,
+            Severity::High,
+            "an answer came to a request that had been taken back",
+        ),
+        rule(
+            "request_unseen",
+            Decision::Allow,
+            Severity::Low,
+            "the request that this answers was not seen, so the answer was judged without it",
+        ),
         rule("unknown_part", Decision::Block, Severity::Medium, "a part that is not understood stands in a result"),
     ],
 };

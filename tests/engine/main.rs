@@ -17,6 +17,7 @@ mod gemini;
 mod journey;
 mod json;
 mod layer;
+mod mcp;
 mod network;
 mod order;
 mod poison;

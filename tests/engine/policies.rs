@@ -62,7 +62,7 @@ fn a_conversation(tools: Vec<Tool>) -> Conversation {
         ..Exchange::new(Provider::OpenAiResponses, Opened::default())
     };
     conversation.exchanges.insert(1, exchange);
-    conversation.toolsets.insert(1, Toolset { digest: [0; 16], omitted: 0 });
+    conversation.toolsets.insert(1, Toolset { digest: [0; 16], omitted: 0, stale: false });
     conversation.tools = (10..).zip(tools).collect();
     conversation
 }

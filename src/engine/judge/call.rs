@@ -49,7 +49,10 @@ impl<'a, 'r> Run<'a, 'r> {
         let slot = (call.slot.0, call.slot.1);
         let exchange = call.exchange;
         let id = if call.id.is_empty() { call.item_id.clone() } else { call.id.clone() };
-        let key = self.idempotency(&call.id, repeated, slot);
+        let key = match (&call.server, call.executor) {
+            (Some(server), Executor::Client) => self.rpc_idempotency(server, call),
+            _ => self.idempotency(&call.id, repeated, slot),
+        };
 
         let subject = CallSubject { call, cut, layer, empty, args };
         let (report, said) = self.check(session, Some(exchange), &Subject::Call(&subject));

@@ -6,13 +6,14 @@
 
 mod call;
 mod loss;
+mod mcp;
 mod publish;
 mod request;
 mod result;
 mod start;
 
 use super::digest::{Keyed, Role};
-use super::event::{CutReason, Event, Name, Turn};
+use super::event::{CutReason, Event, Name, Side, Turn};
 use super::json::{Documents, JsonLimits, Value};
 use super::layer::{Edit, Layer, map_range};
 use super::policy::{Evidence, Place, Profile, Report, Subject, View};
@@ -86,7 +87,7 @@ pub(super) fn record(
             return outcome;
         }
     };
-    if matches!(envelope.kind, EventType::Unknown | EventType::Render | EventType::McpMessage) && !oversize {
+    if matches!(envelope.kind, EventType::Unknown | EventType::Render) && !oversize {
         out.observations.push(Observation::Event { provider: envelope.provider, kind: envelope.kind });
         return Outcome::Passed;
     }
@@ -233,6 +234,8 @@ pub(super) fn record(
     }
     if oversize {
         run.oversize(&mut session, &envelope, input, exchange.map(|(n, _)| n));
+    } else if envelope.kind == EventType::McpMessage {
+        run.messages(&mut session, &envelope, input, &translated);
     } else {
         run.ambiguous = exchange.is_some_and(|(_, ambiguous)| ambiguous);
         if let Some((n, _)) = exchange
@@ -246,7 +249,7 @@ pub(super) fn record(
     }
     // What ended in this record may be what a start waited for.
     run.release(&mut session, Millis::MIN);
-    run.say_omitted(checkpoint_of(envelope.kind));
+    run.say_omitted(checkpoint_of(&envelope));
     if run.verdicts > 0 { Outcome::Judged } else { Outcome::Passed }
 }
 
@@ -343,16 +346,18 @@ fn origin_of<'a>(head: &'a Head, source: TickSource<'a>, offset: i64) -> Origin<
 }
 
 /// The checkpoint of a record that is judged as a whole.
-fn checkpoint_of(kind: EventType) -> Checkpoint {
-    match kind {
+fn checkpoint_of(envelope: &Envelope<'_>) -> Checkpoint {
+    match envelope.kind {
         EventType::ModelRequest => Checkpoint::ModelRequest,
         EventType::ToolStarted => Checkpoint::ToolStart,
         EventType::ToolResult => Checkpoint::ToolResult,
         EventType::Render => Checkpoint::Render,
-        EventType::McpMessage => Checkpoint::ToolResult,
-        EventType::ModelResponse | EventType::ModelChunk | EventType::ModelClosed | EventType::Unknown => {
-            Checkpoint::ToolCall
-        }
+        EventType::McpMessage if provider::mcp::direction(envelope) != Some(Side::Client) => Checkpoint::ToolResult,
+        EventType::ModelResponse
+        | EventType::ModelChunk
+        | EventType::ModelClosed
+        | EventType::McpMessage
+        | EventType::Unknown => Checkpoint::ToolCall,
     }
 }
 
@@ -510,7 +515,7 @@ impl<'a, 'r> Run<'a, 'r> {
 
     /// A verdict on a record of which only the envelope could be read.
     fn envelope_verdict(&mut self, envelope: &Envelope<'r>, finding: super::policy::Finding<'r>) {
-        let checkpoint = checkpoint_of(envelope.kind);
+        let checkpoint = checkpoint_of(envelope);
         let mut draft = Draft::new(self.next_id(checkpoint), checkpoint);
         draft.complete = false;
         draft.subject = SubjectOut {

@@ -170,7 +170,7 @@ fn merge<'r>(judged: &[Judged<'r>], recut: &[u32], own: Vec<Edit<'r>>) -> Vec<Ed
 }
 
 /// A definition as the state keeps it.
-fn remembered(tool: &ToolDef<'_>) -> Tool {
+pub(super) fn remembered(tool: &ToolDef<'_>) -> Tool {
     let text = |value: Option<Value<'_>>| value.and_then(|v| v.text()).map(|t| t.into_owned());
     Tool {
         toolset: 0,

@@ -24,7 +24,7 @@ pub(super) struct Judged<'r> {
 }
 
 /// A result as the policies and the state see it.
-struct Content {
+pub(super) struct Content {
     digest: [u8; 32],
     call_id: [u8; 16],
     /// Decoded text, bytes.
@@ -130,7 +130,7 @@ impl<'a, 'r> Run<'a, 'r> {
 
     /// The verdict in the making, and the edits that its action needs: what the policies asked for, or the
     /// provider's error form where it is blocked.
-    fn draft(
+    pub(super) fn draft(
         &mut self,
         session: &mut Session<'_>,
         checkpoint: Checkpoint,
@@ -146,29 +146,41 @@ impl<'a, 'r> Run<'a, 'r> {
         let exchange = exchange.or(answered.map(|c| c.exchange));
         let subject = ResultSubject { checkpoint, result, call: answered, first_seen, text_bytes: content.text_bytes };
         let (report, said) = self.check(session, exchange, &Subject::Result(&subject));
-        // A host result's id is taken here, since its copy carries it; others take it when they are said.
-        let id = if result.shape == ResultShape::Host { self.next_id(checkpoint) } else { String::new() };
+        // A result's id is taken here if a copy of its own record carries it; others take it when they are said.
+        let copied = matches!(result.shape, ResultShape::Host | ResultShape::McpResult | ResultShape::McpAnswer);
+        let id = if copied { self.next_id(checkpoint) } else { String::new() };
         let mut draft = Draft::new(id, checkpoint);
         draft.findings = report.findings;
         draft.subject = self.result_subject(result, answered);
         draft.content_hmac = Some(content.digest);
         draft.content_bytes = content.bytes;
         self.uninspected(result, &mut draft);
-        let mut edits = report.edits;
+        let edits = self.edits(result, &mut draft, report.edits);
+        (draft, edits, first_seen, said)
+    }
+
+    /// The edits that the draft's action needs, of those that were asked for. What cannot be edited is blocked.
+    pub(super) fn edits(
+        &self,
+        result: &ResultItem<'r>,
+        draft: &mut Draft<'r, '_>,
+        asked: Vec<Edit<'r>>,
+    ) -> Vec<Edit<'r>> {
         if draft.fold().1 == Decision::Redact {
             let root = root(result.item.layer());
-            if result.shape == ResultShape::Server || edits.is_empty() || !self.editable(&edits, root) {
+            if result.shape == ResultShape::Server || asked.is_empty() || !self.editable(&asked, root) {
                 draft.block("not_redactable", Evidence::None);
             }
         }
-        if draft.fold().1 == Decision::Block {
-            let rule = draft.findings.iter().find(|f| f.effect == Decision::Block).map_or("SG00", |f| f.policy.code);
-            let note = format!("output withheld by policy {rule}");
-            edits = error_form(result, &note).unwrap_or_default();
-        } else if draft.fold().1 == Decision::Allow {
-            edits.clear();
+        match draft.fold().1 {
+            Decision::Allow => Vec::new(),
+            Decision::Redact => asked,
+            Decision::Block => {
+                let blocks = draft.findings.iter().find(|f| f.effect == Decision::Block);
+                let note = format!("output withheld by policy {}", blocks.map_or("SG00", |f| f.policy.code));
+                error_form(result, &note).unwrap_or_default()
+            }
         }
-        (draft, edits, first_seen, said)
     }
 
     fn result_subject(&self, result: &ResultItem<'r>, answered: Option<&Call>) -> SubjectOut {
@@ -215,7 +227,7 @@ impl<'a, 'r> Run<'a, 'r> {
 
     /// Digest and sizes of a result, over its decoded parts, so that the same text compares equal however it
     /// is wrapped.
-    fn content(&self, result: &ResultItem<'r>, id: &[u8]) -> Content {
+    pub(super) fn content(&self, result: &ResultItem<'r>, id: &[u8]) -> Content {
         let keyed = self.keyed();
         let mut stream = keyed.stream(Role::Content);
         let (mut text_bytes, mut bytes) = (0u64, 0u64);
@@ -237,7 +249,7 @@ impl<'a, 'r> Run<'a, 'r> {
         Content { digest: stream.finish(), call_id, text_bytes, bytes }
     }
 
-    fn remember(
+    pub(super) fn remember(
         &self,
         session: &mut Session<'_>,
         content: &Content,
@@ -256,7 +268,12 @@ impl<'a, 'r> Run<'a, 'r> {
         });
     }
 
-    fn observe_size(&self, draft: &Draft<'r, '_>, content: &Content, edits: &[Edit<'r>]) -> Vec<Observation> {
+    pub(super) fn observe_size(
+        &self,
+        draft: &Draft<'r, '_>,
+        content: &Content,
+        edits: &[Edit<'r>],
+    ) -> Vec<Observation> {
         let mut seen = vec![Observation::ResultSize { provider: self.origin.provider, bytes: content.text_bytes }];
         let oversize = draft.findings.iter().find(|f| matches!(f.rule.name, "oversize_result" | "hard_limit"));
         if let Some(finding) = oversize {
@@ -280,7 +297,7 @@ pub(super) fn text_of<'r>(value: Option<Value<'r>>) -> std::borrow::Cow<'r, [u8]
     value.and_then(|v| v.text()).unwrap_or_default()
 }
 
-fn mark_answered(session: &mut Session<'_>, found: Option<u32>) {
+pub(super) fn mark_answered(session: &mut Session<'_>, found: Option<u32>) {
     let fresh = found.filter(|n| session.conversation().calls.get(n).is_some_and(|c| !c.answered));
     if let Some(call) = fresh.and_then(|n| session.call_mut(n)) {
         call.answered = true;

@@ -36,8 +36,8 @@ use super::{
     StartSubject, Subject, View,
 };
 use crate::engine::decision::Decision;
-use crate::engine::event::{Executor, Failure, ResultShape};
-use crate::engine::state::{Call, CallStatus, ResponseState};
+use crate::engine::event::{Executor, Failure, Provider, ResultShape};
+use crate::engine::state::{Call, CallStatus, Exchange, ResponseState};
 use serde::{Deserialize, Serialize};
 
 const CUT_CALL: Rule = Rule {
@@ -202,8 +202,11 @@ fn check_status(call: &Call, report: &mut Report<'_>) {
 /// Whether a call can have ended without this conversation knowing of it.
 fn is_blind(view: &View<'_>) -> bool {
     let conversation = view.conversation;
-    let responses_seen = !conversation.calls.is_empty()
-        || conversation.exchanges.values().any(|exchange| exchange.response != ResponseState::Awaited);
+    // What an MCP client asks for says nothing of the model's responses.
+    let of_model = |exchange: &Exchange| exchange.provider != Provider::Mcp;
+    let called = |call: &Call| conversation.exchanges.get(&call.exchange).is_none_or(of_model);
+    let answered = |exchange: &Exchange| of_model(exchange) && exchange.response != ResponseState::Awaited;
+    let responses_seen = conversation.calls.values().any(called) || conversation.exchanges.values().any(answered);
     conversation.head.partial
         || !responses_seen
         || view.exchange.is_some_and(|exchange| exchange.elsewhere)

@@ -130,7 +130,8 @@ fn formed(mut tools: Vec<&Tool>, form: Form) -> Definitions<'_> {
 /// stands for it unless such a namespace is declared.
 fn meant<'s>(tools: impl Iterator<Item = &'s Tool>, key: Key<'_>) -> Vec<&'s Tool> {
     let of_party = |tool: &Tool| match (key.executor, key.server) {
-        (Executor::Client, _) => tool.server.is_none(),
+        // Of several MCP servers each has names of its own.
+        (Executor::Client, server) => tool.server.as_deref() == server,
         (Executor::Provider, Some(server)) => tool.server.as_deref() == Some(server),
         (Executor::Provider, None) => tool.server.is_none() && tool.family == ToolFamily::Typed,
     };

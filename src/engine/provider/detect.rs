@@ -2,7 +2,9 @@
 //!
 //! A guess that is wrong would judge by the wrong rules, so a shape that two providers share is not
 //! guessed: `None`. Providers that this build does not read are told too, so that their records pass and
-//! are counted. xAI's Responses look exactly like OpenAI's and are taken for them.
+//! are counted. xAI's Responses look exactly like OpenAI's and are taken for them. An object with `jsonrpc` is
+//! MCP whatever else it holds, since a server writes the rest of its message; so is an array with such an
+//! object anywhere in it, a batch.
 
 use super::{Provider, for_each_event, type_of};
 use crate::engine::envelope::{Envelope, EventType};
@@ -11,9 +13,13 @@ use bumpalo::Bump;
 
 /// Tells provider and event type of bare data by its shape; host events have no provider. `None`: not known.
 pub fn detect(data: Value<'_>) -> Option<(Option<Provider>, EventType)> {
+    let is_rpc = |value: Value<'_>| value.get("jsonrpc").is_some();
+    if is_rpc(data) || data.items().any(is_rpc) {
+        return Some((Some(Provider::Mcp), EventType::McpMessage));
+    }
     if data.kind() == Kind::Array {
         let first = data.items().find(|item| item.kind() == Kind::Object)?;
-        return detect(first).filter(|(_, kind)| matches!(kind, EventType::ModelChunk | EventType::McpMessage));
+        return detect(first).filter(|(_, kind)| *kind == EventType::ModelChunk);
     }
     if data.kind() != Kind::Object {
         return None;
@@ -22,9 +28,6 @@ pub fn detect(data: Value<'_>) -> Option<(Option<Provider>, EventType)> {
         return Some((Some(found.0), found.1));
     }
     let has = |name| data.get(name).is_some();
-    if has("jsonrpc") {
-        return Some((Some(Provider::Mcp), EventType::McpMessage));
-    }
     if has("call_id") && (has("content") || has("outcome")) {
         return Some((None, EventType::ToolResult));
     }

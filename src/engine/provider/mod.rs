@@ -102,6 +102,12 @@ pub fn translate<'r>(
                 failed(&mut out);
             }
         }
+        (EventType::McpMessage, Some(data)) => {
+            let sender = mcp::direction(envelope);
+            let undecodable =
+                for_each_event(bump, data, limits, None, &mut |value| mcp::message(value, sender, &mut out));
+            out.undecodable = undecodable;
+        }
         (EventType::ToolStarted | EventType::ToolResult, Some(data)) => match json::parse(bump, data, limits) {
             // What a tool returned is content at any depth.
             Ok(body) if is_clear(body, &["content"], &mut out) => host::event(envelope.kind, body, &mut out),

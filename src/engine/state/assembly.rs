@@ -139,6 +139,7 @@ impl Session<'_> {
             | Event::RequestEnd
             | Event::Started(_)
             | Event::HostResult(_)
+            | Event::Rpc(_)
             | Event::Opaque { .. } => {}
         }
         false

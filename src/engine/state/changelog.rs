@@ -68,6 +68,9 @@ fn touched(log: &Log) -> Map {
             Undo::Piece(n, prior) => {
                 entry(&mut map, Kind::Piece, key, *n, prior.is_some());
             }
+            Undo::Rpc(n, prior) => {
+                entry(&mut map, Kind::Rpc, key, *n, prior.is_some());
+            }
             Undo::Call(n, prior) => {
                 let len = prior.as_ref().map_or(0, |call| call.text.len());
                 entry(&mut map, Kind::Call, key, *n, prior.is_some()).text.touch(len, 0);
@@ -100,13 +103,14 @@ fn removed(map: &mut Map, key: ConvKey, conversation: &Conversation) {
     }
 }
 
-fn numbers(c: &Conversation) -> [(Kind, Vec<u32>); 5] {
+fn numbers(c: &Conversation) -> [(Kind, Vec<u32>); 6] {
     [
         (Kind::Exchange, c.exchanges.keys().copied().collect()),
         (Kind::Result, c.results.keys().copied().collect()),
         (Kind::Toolset, c.toolsets.keys().copied().collect()),
         (Kind::Tool, c.tools.keys().copied().collect()),
         (Kind::Piece, c.pieces.keys().copied().collect()),
+        (Kind::Rpc, c.requests.keys().copied().collect()),
     ]
 }
 
@@ -251,6 +255,9 @@ impl Restore {
             Entry::Piece(piece) => {
                 c.pieces.insert(place.n, piece);
             }
+            Entry::Rpc(request) => {
+                c.requests.insert(place.n, request);
+            }
             Entry::Page(_) => {}
         }
         Ok(())
@@ -281,6 +288,9 @@ impl Restore {
             }
             Kind::Piece => {
                 c.pieces.remove(&place.n);
+            }
+            Kind::Rpc => {
+                c.requests.remove(&place.n);
             }
             Kind::Text => {}
         }

@@ -8,6 +8,7 @@
 
 use super::ConvKey;
 use super::conversation::{Call, Conversation, Exchange, Head, Piece, ResultFact, Tool, Toolset};
+use super::rpc::RpcRequest;
 use serde::{Deserialize, Serialize};
 
 /// A changelog record key: version-free, ordered by kind, conversation, number, page.
@@ -46,12 +47,22 @@ pub(super) enum Kind {
     Toolset = 6,
     Tool = 7,
     Piece = 8,
+    Rpc = 9,
 }
 
 impl Kind {
     fn from_byte(byte: u8) -> Option<Self> {
-        const ALL: [Kind; 8] =
-            [Kind::Head, Kind::Exchange, Kind::Call, Kind::Text, Kind::Result, Kind::Toolset, Kind::Tool, Kind::Piece];
+        const ALL: [Kind; 9] = [
+            Kind::Head,
+            Kind::Exchange,
+            Kind::Call,
+            Kind::Text,
+            Kind::Result,
+            Kind::Toolset,
+            Kind::Tool,
+            Kind::Piece,
+            Kind::Rpc,
+        ];
         ALL.into_iter().find(|k| *k as u8 == byte)
     }
 }
@@ -105,6 +116,7 @@ pub(super) enum Entry {
     Toolset(Toolset),
     Tool(Tool),
     Piece(Piece),
+    Rpc(RpcRequest),
 }
 
 fn put<T: Serialize>(value: &T, out: &mut Vec<u8>) -> Option<()> {
@@ -137,6 +149,7 @@ pub(super) fn encode(conversation: &Conversation, place: Place, out: &mut Vec<u8
         Kind::Toolset => put(conversation.toolsets.get(n)?, out),
         Kind::Tool => put(conversation.tools.get(n)?, out),
         Kind::Piece => put(conversation.pieces.get(n)?, out),
+        Kind::Rpc => put(conversation.requests.get(n)?, out),
     }
 }
 
@@ -165,5 +178,6 @@ pub(super) fn decode(kind: Kind, value: &[u8]) -> Result<Entry, StateError> {
         Kind::Toolset => Entry::Toolset(take(bytes)?),
         Kind::Tool => Entry::Tool(take(bytes)?),
         Kind::Piece => Entry::Piece(take(bytes)?),
+        Kind::Rpc => Entry::Rpc(take(bytes)?),
     })
 }

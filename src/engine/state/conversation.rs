@@ -2,6 +2,7 @@
 //!
 //! Names and ids are text from outside: bytes here, never shown as they stand.
 
+use super::rpc::RpcRequest;
 use crate::engine::Millis;
 use crate::engine::decision::Decision;
 use crate::engine::event::Provider;
@@ -19,6 +20,7 @@ pub struct Conversation {
     pub toolsets: BTreeMap<u32, Toolset>,
     pub tools: BTreeMap<u32, Tool>,
     pub pieces: BTreeMap<u32, Piece>,
+    pub requests: BTreeMap<u32, RpcRequest>,
 }
 
 /// A part of a stream's event whose end is still to come, in order of its number.
@@ -404,6 +406,8 @@ pub struct Toolset {
     pub digest: [u8; 16],
     /// Definitions that could not be kept (too many, too large).
     pub omitted: u32,
+    /// Who made them said that they are others now, and they have not been listed since.
+    pub stale: bool,
 }
 
 /// One definition of a toolset.

@@ -123,7 +123,8 @@ impl Session<'_> {
             return;
         }
         let provider = known.provider;
-        let seen = || self.conversation().exchanges.iter().rev().filter(|(m, e)| **m != n && e.request_seen);
+        let gives = |e: &Exchange| e.request_seen && e.provider != Provider::Mcp;
+        let seen = || self.conversation().exchanges.iter().rev().filter(|(m, e)| **m != n && gives(e));
         let Some((_, from)) = seen().find(|(_, e)| e.provider == provider).or_else(|| seen().next()) else { return };
         let (elsewhere, toolset, late) = (from.elsewhere, from.toolset, from.late);
         self.edit_exchange(n, |e| (e.inherited, e.request_seen, e.elsewhere) = (true, true, elsewhere));
@@ -158,7 +159,8 @@ impl Session<'_> {
         }
         let open = |n: u32| self.stored.index.open.range((n, 0)..=(n, u32::MAX)).next().is_some();
         let order = |(n, e): &(&u32, &Exchange)| {
-            let source = latest.get(&e.provider) == Some(*n);
+            // An MCP server's exchange lasts as long as the conversation.
+            let source = latest.get(&e.provider) == Some(*n) || e.provider == Provider::Mcp;
             (e.is_unanswered(), source, open(**n), e.response != ResponseState::Ended, **n)
         };
         exchanges.iter().min_by_key(order).map(|(n, _)| *n)

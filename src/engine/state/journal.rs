@@ -10,6 +10,7 @@
 
 use super::ConvKey;
 use super::conversation::{Call, CallStatus, Exchange, Head, Piece, ResultFact, TextSource, Tool, Toolset};
+use super::rpc::RpcRequest;
 use super::store::{ByKey, Stored, Totals};
 use crate::engine::Millis;
 
@@ -83,6 +84,7 @@ pub(super) enum Undo {
     Tool(u32, Option<Box<Tool>>),
     Result(u32, Option<Box<ResultFact>>),
     Piece(u32, Option<Box<Piece>>),
+    Rpc(u32, Option<RpcRequest>),
     /// The whole call with its text; `None`: it did not exist.
     Call(u32, Option<Box<Call>>),
     /// Everything but the text, which did not change.
@@ -184,6 +186,9 @@ fn undo_entry(stored: &mut Stored, undo: Undo) {
         }
         Undo::Piece(n, prior) => {
             stored.set_piece(n, prior.map(|p| *p));
+        }
+        Undo::Rpc(n, prior) => {
+            stored.set_request(n, prior);
         }
         Undo::Call(n, prior) => {
             stored.set_call(n, prior.map(|p| *p));

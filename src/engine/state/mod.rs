@@ -24,6 +24,7 @@ pub mod leaves;
 mod order;
 mod pieces;
 mod refused;
+mod rpc;
 mod sequence;
 mod session;
 mod store;
@@ -36,6 +37,7 @@ pub use conversation::{
     TextSource, Tool, Toolset, Waiting,
 };
 pub use exchange::{ExchangePart, Want};
+pub use rpc::{RpcRequest, RpcStatus};
 pub use sequence::Sequence;
 pub use session::Session;
 pub use store::clip;

@@ -6,6 +6,7 @@
 
 use super::ConvKey;
 use super::conversation::{Call, Conversation, Exchange, Head, Piece, ResultFact, Tool, Toolset, Waiting};
+use super::rpc::RpcRequest;
 use crate::engine::Millis;
 use crate::engine::event::Slot;
 use sha2::{Digest, Sha256};
@@ -158,6 +159,7 @@ pub(super) fn call_bytes(call: &Call) -> u64 {
 
 const RESULT_BYTES: u64 = 192;
 const TOOLSET_BYTES: u64 = 64;
+const REQUEST_BYTES: u64 = 128;
 
 pub(super) fn tool_bytes(tool: &Tool) -> u64 {
     160 + tool.name.len() as u64 + some_len(&tool.namespace) + some_len(&tool.server) + some_len(&tool.schema)
@@ -255,6 +257,12 @@ impl Sized64 for Toolset {
     }
 }
 
+impl Sized64 for RpcRequest {
+    fn size(&self) -> u64 {
+        REQUEST_BYTES
+    }
+}
+
 fn set<T: Sized64>(map: &mut BTreeMap<u32, T>, index: &mut Index, n: u32, new: Option<T>) -> Option<T> {
     let size = new.as_ref().map_or(0, Sized64::size);
     let old = match new {
@@ -294,6 +302,9 @@ impl Stored {
     }
     pub fn set_toolset(&mut self, n: u32, new: Option<Toolset>) -> Option<Toolset> {
         set(&mut self.conversation.toolsets, &mut self.index, n, new)
+    }
+    pub fn set_request(&mut self, n: u32, new: Option<RpcRequest>) -> Option<RpcRequest> {
+        set(&mut self.conversation.requests, &mut self.index, n, new)
     }
     pub fn set_tool(&mut self, n: u32, new: Option<Tool>) -> Option<Tool> {
         let place = |tool: &Tool| (tool.toolset, tool_hash(tool), n);
@@ -355,7 +366,8 @@ impl Stored {
                 + conversation.toolsets.len() as u64 * TOOLSET_BYTES
                 + conversation.tools.values().map(tool_bytes).sum::<u64>()
                 + conversation.pieces.values().map(piece_bytes).sum::<u64>()
-                + conversation.results.len() as u64 * RESULT_BYTES,
+                + conversation.results.len() as u64 * RESULT_BYTES
+                + conversation.requests.len() as u64 * REQUEST_BYTES,
             ..Index::default()
         };
         for (n, call) in &conversation.calls {

@@ -43,7 +43,7 @@ impl Session<'_> {
                 None => {
                     let n = self.number();
                     self.log.push(self.key, Undo::Toolset(n, None));
-                    self.stored.set_toolset(n, Some(Toolset { digest, omitted: 0 }));
+                    self.stored.set_toolset(n, Some(Toolset { digest, omitted: 0, stale: false }));
                     self.edit_exchange(exchange, |e| e.late = Some(n));
                     late = Some(n);
                     n
@@ -100,7 +100,7 @@ impl Session<'_> {
     fn add_toolset(&mut self, digest: [u8; 16], tools: Vec<Tool>) -> u32 {
         let n = self.number();
         self.log.push(self.key, Undo::Toolset(n, None));
-        let mut set = Toolset { digest, omitted: 0 };
+        let mut set = Toolset { digest, omitted: 0, stale: false };
         for (at, tool) in tools.into_iter().enumerate() {
             let tool = Tool { toolset: n, ..kept(tool) };
             let room = self.limits.conversation_bytes.saturating_sub(self.stored.index.bytes);

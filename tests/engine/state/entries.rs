@@ -2,7 +2,7 @@
 
 use super::script::*;
 use bumpalo::Bump;
-use sluicegate::engine::event::CutReason;
+use sluicegate::engine::event::{CutReason, Method, Side};
 use sluicegate::engine::provider::Provider;
 use sluicegate::engine::state::*;
 use sluicegate::engine::verdict::Decision;
@@ -258,4 +258,58 @@ fn a_new_conversation_is_partial() {
     let mut state = PartitionState::new();
     touch(&mut state, 1, 1, |_| ());
     assert!(state.get(key(1)).unwrap().head.partial);
+}
+
+fn asked(server: u8, from: Side, id: u32) -> RpcRequest {
+    let mut digest = [0; 16];
+    digest[..4].copy_from_slice(&id.to_be_bytes());
+    let status = RpcStatus::Pending;
+    RpcRequest { server: [server; 16], id: digest, from, method: Method::Call, call: None, status }
+}
+
+#[test]
+fn requests_are_bounded_and_the_busiest_connection_forgets_its_own() {
+    let mut state = PartitionState::new();
+    touch(&mut state, 1, 1, |s| {
+        let first = asked(1, Side::Client, 0);
+        assert_eq!(s.ask(first), 0);
+        assert_eq!(s.ask(asked(2, Side::Server, 0)), 0);
+        let (settled, _) = s.asked(&first.server, first.from, &asked(1, Side::Client, 0).id).unwrap();
+        let forgotten: u64 = (1..400).map(|id| s.ask(asked(2, Side::Server, id))).sum();
+        assert_eq!(forgotten, 401 - 256);
+        let known = |s: &Session<'_>, r: RpcRequest| s.asked(&r.server, r.from, &r.id).is_some();
+        assert!(known(s, first), "another connection's");
+        assert!(!known(s, asked(2, Side::Server, 0)) && known(s, asked(2, Side::Server, 399)));
+        assert!(!known(s, asked(2, Side::Client, 399)), "the other side's id");
+        // What is answered goes before what waits.
+        s.set_request_status(settled, RpcStatus::Answered);
+        assert_eq!(s.ask(asked(2, Side::Server, 400)), 1);
+        assert!(!known(s, first));
+        assert_eq!(s.conversation().requests.len(), 256);
+    });
+}
+
+#[test]
+fn a_request_is_one_entry_and_goes_with_its_conversation() {
+    let mut log = Changelog::default();
+    let mut state = PartitionState::new();
+    touch(&mut state, 1, 1, |s| s.ask(asked(1, Side::Client, 7)));
+    let kinds = |state: &PartitionState| writes(state).into_iter().map(|(kind, ..)| kind).collect::<Vec<_>>();
+    assert_eq!(kinds(&state), [1, 8]);
+    log.take(&state);
+    state.accept();
+    let restored = log.restore();
+    assert_eq!(answers(&restored), answers(&state));
+    assert_eq!(restored.get(key(1)).unwrap().requests.len(), 1);
+    // The same id again is another request.
+    touch(&mut state, 1, 2, |s| s.ask(asked(1, Side::Client, 7)));
+    assert_eq!(kinds(&state), [1, 8, 8]);
+    log.take(&state);
+    state.accept();
+    assert_eq!(state.get(key(1)).unwrap().requests.len(), 1);
+    state.remove(key(1));
+    log.take(&state);
+    state.accept();
+    assert!(log.0.is_empty());
+    assert_eq!(state.stats(), Stats::default());
 }

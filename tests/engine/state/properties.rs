@@ -3,6 +3,7 @@
 use super::script::*;
 use bumpalo::Bump;
 use proptest::prelude::*;
+use sluicegate::engine::event::{Method, Side};
 use sluicegate::engine::provider::Provider;
 use sluicegate::engine::state::*;
 use sluicegate::engine::verdict::Decision;
@@ -70,6 +71,9 @@ enum Step {
     Tools(u8, u8),
     Late(u8, u8),
     Number(u8, u8),
+    Asked(u8, u8),
+    Settled(u8, u8),
+    Listed(u8, u8),
     Tick(i64),
     Remove(u8),
     Savepoint,
@@ -118,6 +122,9 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (c.clone(), 0..3u8).prop_map(|(c, t)| Step::Tools(c, t)),
         1 => (c.clone(), 0..6u8).prop_map(|(c, t)| Step::Late(c, t)),
         1 => (c.clone(), any::<u8>()).prop_map(|(c, n)| Step::Number(c, n)),
+        2 => (c.clone(), any::<u8>()).prop_map(|(c, k)| Step::Asked(c, k)),
+        1 => (c.clone(), any::<u8>()).prop_map(|(c, k)| Step::Settled(c, k)),
+        1 => (c.clone(), 0..16u8).prop_map(|(c, k)| Step::Listed(c, k)),
         1 => (0..5_000i64).prop_map(Step::Tick),
         1 => c.prop_map(Step::Remove),
         2 => Just(Step::Savepoint),
@@ -158,7 +165,10 @@ fn apply(state: &mut PartitionState, step: &Step, offset: i64) {
         | Step::Started(c)
         | Step::Tools(c, _)
         | Step::Late(c, _)
-        | Step::Number(c, _) => (*c, 0),
+        | Step::Number(c, _)
+        | Step::Asked(c, _)
+        | Step::Settled(c, _)
+        | Step::Listed(c, _) => (*c, 0),
         Step::Host(c, h) => (*c, *h),
         Step::Remove(c) => return state.remove(ConvKey(u128::from(*c))),
         Step::Tick(now) => {
@@ -211,6 +221,30 @@ fn apply(state: &mut PartitionState, step: &Step, offset: i64) {
             session.exchange_mut(n).unwrap().request_seen = true;
         }
         Step::Late(_, t) => session.add_tools(n, [0; 16], vec![tool(*t, offset as usize), tool(t + 1, 9_000)]),
+        Step::Asked(_, k) => {
+            let from = if k % 3 == 0 { Side::Server } else { Side::Client };
+            let status = if k % 2 == 0 { RpcStatus::Pending } else { RpcStatus::NeedsInput };
+            let call = (k % 5 == 0).then_some(n);
+            session.ask(RpcRequest {
+                server: [k % 2; 16],
+                id: [*k % 24; 16],
+                from,
+                method: Method::Call,
+                call,
+                status,
+            });
+        }
+        Step::Settled(_, k) => {
+            let found = session.asked(&[k % 2; 16], Side::Client, &[*k % 24; 16]);
+            if let Some((request, _)) = found {
+                session.set_request_status(request, RpcStatus::Answered);
+            }
+        }
+        Step::Listed(_, k) if k % 4 == 0 => session.tools_changed(n),
+        Step::Listed(_, k) => {
+            let tools = (0..k / 4).map(|i| tool(i, 100)).collect();
+            session.list_tools(n, [k / 4; 16], (k % 4 == 1, k % 2 == 1), tools);
+        }
         Step::Number(_, k) => {
             session.sequence(&[k % 16], u64::from(*k) / 16, &[*k]);
         }

@@ -1,8 +1,11 @@
 //! Events as compact text, for golden files and failure messages.
 
-use sluicegate::engine::event::{Args, CallFacts, Event, Fate, LeafValue, Name, Part, ResultItem, Stop, ToolDef, Turn};
+use sluicegate::engine::event::{
+    Args, CallFacts, Event, Fate, LeafValue, Method, Name, Part, ResultItem, Rpc, RpcSays, Stop, ToolDef, Turn,
+};
 use sluicegate::engine::json::Value;
 use sluicegate::engine::provider::Translated;
+use sluicegate::engine::provider::mcp::answer;
 
 fn raw(value: Value<'_>) -> String {
     let text = String::from_utf8_lossy(value.raw()).into_owned();
@@ -115,6 +118,26 @@ fn turn(turn: &Turn<'_>) -> String {
     }
 }
 
+/// A message; an answer as it reads where a tool was called.
+fn rpc(rpc: &Rpc<'_>) -> String {
+    let says = match rpc.says {
+        RpcSays::Call { name, arguments, again } => {
+            format!("call{} {}{}", if again { " again" } else { "" }, raw(name), option("arguments", arguments))
+        }
+        RpcSays::Request { method, kind } => format!("request {method:?} {}", kind.unwrap_or("-")),
+        RpcSays::Cancelled { request } => format!("cancelled {}", raw(request)),
+        RpcSays::ToolsChanged => "tools-changed".into(),
+        RpcSays::Notice { kind } => format!("notice {}", kind.unwrap_or("-")),
+        RpcSays::Result(value) if answer::asks_for_input(value) => "asks for input".into(),
+        RpcSays::Result(_) | RpcSays::Error(_) => {
+            let read = answer::read(rpc.item, rpc.says, Some(Method::Call));
+            format!("answer {}{}", result(&read.result), option("unclear", read.unclear))
+        }
+    };
+    let from = rpc.from.map_or("?".into(), |side| format!("{side:?}").to_lowercase());
+    format!("rpc {from}{} {says}", option("id", rpc.id))
+}
+
 /// An event as one line.
 pub fn describe(event: &Event<'_>) -> String {
     match event {
@@ -158,6 +181,7 @@ pub fn describe(event: &Event<'_>) -> String {
             option("sha256", started.arguments_sha256)
         ),
         Event::HostResult(item) => format!("host-result {}", result(item)),
+        Event::Rpc(message) => rpc(message),
         Event::Opaque { value, kind } => format!("opaque {kind} {}", raw(*value)),
     }
 }

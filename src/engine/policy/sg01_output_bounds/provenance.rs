@@ -60,6 +60,7 @@ pub(super) fn check<'r>(
         | ResultShape::PlainOutput
         | ResultShape::TypedOutput
         | ResultShape::McpResult
+        | ResultShape::McpAnswer
         | ResultShape::Server => None,
     }
 }
