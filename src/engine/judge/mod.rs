@@ -11,7 +11,7 @@ mod request;
 mod result;
 
 use super::digest::{Keyed, Role};
-use super::event::{CutReason, Event, Name, Turn};
+use super::event::{CutReason, Event, Name};
 use super::json::{Documents, JsonLimits, Value};
 use super::layer::{Edit, Layer, map_range};
 use super::policy::{Evidence, Place, Profile, Report, StartSubject, Subject, View};
@@ -399,11 +399,6 @@ impl<'a, 'r> Run<'a, 'r> {
                     if let Some(n) = exchange {
                         self.late_tool(session, n, tool);
                     }
-                }
-                // Not judged here, and a client can write one: it is said that nobody looked into it.
-                (Event::Turn { turn: Turn::ServerResult { item, .. }, .. }, Some(request)) => {
-                    let kind = "server_result";
-                    request.turn(&Turn::Opaque { value: *item, kind });
                 }
                 (Event::Turn { turn, .. }, Some(request)) => request.turn(turn),
                 (Event::RequestEnd, _) => {
