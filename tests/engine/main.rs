@@ -12,6 +12,7 @@ mod bypass;
 mod conformance;
 #[path = "support/describe.rs"]
 mod describe;
+mod field_bugs;
 mod journey;
 mod json;
 mod layer;
