@@ -13,6 +13,7 @@ mod conformance;
 #[path = "support/describe.rs"]
 mod describe;
 mod field_bugs;
+mod framing;
 mod journey;
 mod json;
 mod layer;
