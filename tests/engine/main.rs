@@ -12,6 +12,7 @@ mod bypass;
 mod conformance;
 #[path = "support/describe.rs"]
 mod describe;
+mod detect;
 mod field_bugs;
 mod framing;
 mod journey;
