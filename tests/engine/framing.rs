@@ -326,20 +326,54 @@ fn without_its_tail(provider: Provider) {
     }
 }
 
-/// What a host read from the network, cut into two records at any byte: the same calls, or cut ones.
-fn read_in_two(provider: Provider) {
+/// What a host read from the network, cut at any byte, or every so many: the same calls.
+fn read_from_the_network(provider: Provider) {
     let engine = engine(Profile::Standard);
     let expected = plain(&engine, provider);
     let stream = stream(provider, &pieces(provider, [&[3, 9], &[5]]));
-    for end in ["\n", "\r\n"] {
-        let text = raw(provider, &stream, (end, "event: NAME\n", false));
-        for at in 1..text.len() {
-            let (first, rest) = text.as_bytes().split_at(at);
-            let found = Run::new(&engine, provider).chunks(SSE, [first, rest]);
-            let whole_or_cut = |call: &String| expected.contains(call) || call.contains("\"block\"");
-            assert!(found.iter().all(whole_or_cut), "{provider:?}: {end:?} at {at}: {found:?}");
+    let text = raw(provider, &stream, ("\n", "event: NAME\n", false));
+    for at in 1..text.len() {
+        let (first, rest) = text.as_bytes().split_at(at);
+        assert_eq!(Run::new(&engine, provider).chunks(SSE, [first, rest]), expected, "{provider:?}: at {at}");
+    }
+    for framing in [("\r\n", ": a:b\nid: 1:2\nevent: NAME\n", true), ("\r", "event: NAME\n", false)] {
+        let text = raw(provider, &stream, framing);
+        for size in [1, 2, 3, 7, 64, 200, 1400] {
+            let reads = text.as_bytes().chunks(size);
+            assert_eq!(Run::new(&engine, provider).chunks(SSE, reads), expected, "{provider:?}: reads of {size}");
         }
     }
+}
+
+/// A piece of an event that does not go on as it should is lost, and what it may have been a part of is cut.
+fn read_with_a_hole(provider: Provider) {
+    let engine = engine(Profile::Standard);
+    let stream = stream(provider, &pieces(provider, [&[3, 9], &[5]]));
+    let text = raw(provider, &stream, ("\n", "", false));
+    let piece = stream.iter().position(|event| event.contains("\\\"text")).unwrap_or(stream.len() / 2);
+    let at: usize = stream[..piece].iter().map(|event| event.len() + "data: \n\n".len()).sum::<usize>() + 20;
+    let (first, rest) = text.as_bytes().split_at(at);
+    let blocked = |said: &[String], what: &str| {
+        assert!(
+            !said.is_empty() && said.iter().any(|call| call.contains("\"block\"")),
+            "{provider:?}: {what}: {said:?}"
+        );
+    };
+    // A byte is missing; another record came between; the numbers have a gap; nobody said it is a stream.
+    blocked(&Run::new(&engine, provider).chunks(SSE, [first, &rest[1..]]), "a byte");
+    let mut run = Run::new(&engine, provider);
+    run.feed(SSE, Some(first), None);
+    run.feed(JSON, Some(stream[piece].as_bytes()), None);
+    blocked(&run.chunks(SSE, [rest]), "between");
+    let mut run = Run::new(&engine, provider);
+    run.feed(SSE, Some(first), Some(1));
+    run.feed(SSE, Some(rest), Some(3));
+    blocked(&run.chunks(SSE, []), "a gap");
+    blocked(&Run::new(&engine, provider).chunks(JSON, [first, rest]), "no stream");
+    // An event longer than what is kept of one.
+    let long = format!("data: {{\"a\":\"{}", "x".repeat(60_000));
+    let reads = [&text.as_bytes()[..at - 20], long.as_bytes(), b"\"}\n\n", &text.as_bytes()[at - 20..]];
+    blocked(&Run::new(&engine, provider).chunks(SSE, reads), "a long one");
 }
 
 fn all_of(provider: Provider) {
@@ -348,7 +382,8 @@ fn all_of(provider: Provider) {
     interleaved(provider);
     said_twice(provider);
     without_its_tail(provider);
-    read_in_two(provider);
+    read_from_the_network(provider);
+    read_with_a_hole(provider);
 }
 
 #[test]

@@ -7,6 +7,7 @@
 mod call;
 mod loss;
 mod publish;
+mod reads;
 mod request;
 mod result;
 
@@ -89,6 +90,9 @@ pub(super) fn record(
         out.observations.push(Observation::Event { provider: envelope.provider, kind: envelope.kind });
         return Outcome::Passed;
     }
+    let known = envelope.conversation.map(str::as_bytes).or(input.key);
+    let known = known.filter(|_| !oversize).and_then(|name| state.get(engine.keyed.conversation(name)));
+    let (envelope, mut read) = reads::join(bump, known, envelope);
     let json = JsonLimits { depth: settings.limits.json_depth, nodes: settings.limits.json_nodes };
     // Host events are judged whoever's call they answer; model events need to know whose wire shape they are.
     let needs_provider =
@@ -105,7 +109,7 @@ pub(super) fn record(
         given => given,
     };
     out.observations.push(Observation::Event { provider, kind: envelope.kind });
-    let translated = match (oversize, provider) {
+    let mut translated = match (oversize, provider) {
         (true, _) => Translated::new(bump),
         // Host events mean the same whoever's call they answer.
         (false, provider) => {
@@ -167,7 +171,13 @@ pub(super) fn record(
             Sequence::Duplicate => return Outcome::Passed,
             // What is missing may have held a part of any call that is open: none may become final without it.
             // So may what comes late: whether it was applied before cannot be told.
-            Sequence::Gap { .. } | Sequence::Back => run.missed(&mut session),
+            Sequence::Gap { .. } | Sequence::Back => {
+                run.missed(&mut session);
+                if read.goes_on.is_some() {
+                    translated = Translated::new(bump);
+                    read.rest = &[];
+                }
+            }
             Sequence::First | Sequence::Next => {}
         }
     }
@@ -180,6 +190,7 @@ pub(super) fn record(
                 false => Some(ExchangePart::ResponseStart),
             }
         }
+        EventType::ModelChunk if reads::begins(&session, provider, &read) => Some(ExchangePart::ResponseStart),
         EventType::ModelChunk | EventType::ModelClosed => Some(ExchangePart::ResponseRest),
         _ => None,
     };
@@ -188,8 +199,12 @@ pub(super) fn record(
     run.origin.provider = provider;
     let exchange = part.zip(provider).map(|(part, provider)| {
         let want = Want { host_id: response_id, payload_id: payload_id.as_deref(), provider, part, at: run.at };
-        session.exchange(want)
+        read.goes_on.map_or_else(|| session.exchange(want), |n| (n, false))
     });
+    if let Some(n) = read.breaks {
+        run.lost(&mut session, &envelope, Some(n), CutReason::Undecodable);
+        session.set_rest(n, &[]);
+    }
     if let Some((n, _)) = exchange
         && run.origin.response_id.is_none()
     {
@@ -216,6 +231,7 @@ pub(super) fn record(
         }
         run.events(&mut session, &envelope, input, exchange.map(|(n, _)| n), translated);
     }
+    run.keep_rest(&mut session, &envelope, exchange.map(|(n, _)| n), read.rest);
     run.say_omitted(checkpoint_of(envelope.kind));
     if run.verdicts > 0 { Outcome::Judged } else { Outcome::Passed }
 }

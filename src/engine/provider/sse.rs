@@ -5,7 +5,7 @@
 //! stream"): CR, LF and CRLF end lines, a byte order mark at the start is skipped, lines that start with a
 //! colon are comments, one space behind a field's colon is not part of its value.
 //!
-//! One departure: our records are whole, so a last event without its blank line is delivered, where a
+//! One departure: records are whole events here (`judge/reads.rs` sees to it), so a last event without its blank line is delivered, where a
 //! browser drops it as incomplete. A guard must see what a client with a laxer parser would see.
 //!
 //! Invariants: every byte is looked at a fixed number of times; the events' sources do not overlap; an event

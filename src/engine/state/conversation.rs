@@ -89,6 +89,8 @@ pub struct Exchange {
     pub arrivals: u32,
     /// Places of the present run whose calls ended and have no entry any more.
     pub settled: Slots,
+    /// A raw stream's event that the latest record left unfinished.
+    pub rest: Vec<u8>,
     pub opened: Opened,
 }
 
@@ -153,6 +155,7 @@ impl Exchange {
             refused: 0,
             arrivals: 0,
             settled: Slots::default(),
+            rest: Vec::new(),
             opened,
         }
     }

@@ -66,6 +66,18 @@ impl<'s> Session<'s> {
         self.loan = Some(Loan::Head(head_bytes(head)));
         head
     }
+    /// Keeps what a record left unfinished of a raw stream. `false`: there is no room for it, and nothing is kept.
+    pub fn set_rest(&mut self, n: u32, rest: &[u8]) -> bool {
+        self.end_loan();
+        let Some(held) = self.conversation().exchanges.get(&n).map(|e| e.rest.len() as u64) else { return true };
+        let others = self.stored.index.bytes.saturating_sub(held);
+        let fits = rest.is_empty() || others + rest.len() as u64 <= self.limits.conversation_bytes;
+        let rest = if fits { rest } else { &[] };
+        if held > 0 || !rest.is_empty() {
+            self.edit_exchange(n, |e| e.rest = rest.to_vec());
+        }
+        fits
+    }
     pub fn exchange_mut(&mut self, n: u32) -> Option<&mut Exchange> {
         self.end_loan();
         let exchange = self.stored.conversation.exchanges.get_mut(&n)?;
