@@ -335,7 +335,10 @@ pub enum Turn<'r> {
     Call(CallFacts<'r>),
     /// A tool's output that the client puts before the model.
     Result(ResultItem<'r>),
-    /// A result of a provider-run tool echoed in the history: not judged again here.
+    /// A result of a provider-run tool echoed in the history, with what it says: judged where the conversation
+    /// did not judge it before.
+    Ran(ResultItem<'r>),
+    /// One that is not read: listed as not inspected.
     ServerResult {
         item: Value<'r>,
         call_id: Option<Value<'r>>,

@@ -69,7 +69,24 @@ fn completed(output: Value) -> Value {
     json!({"type": "response.completed", "response": {"id": "resp_1", "status": "completed", "output": output}})
 }
 
+/// Typed tools of the provider's own.
+fn openai_typed(id: &'static str, tools: Value) -> Record {
+    ("openai.responses", id, REQUEST, json!({"model": "m", "input": "x", "tools": tools}))
+}
+
+/// The output of a tool search.
+fn found() -> Value {
+    json!({"type": "tool_search_output", "id": "tso_1", "call_id": "c0", "execution": "server", "status": "completed",
+        "tools": [{"type": "function", "name": "late", "parameters": schema()}]})
+}
+
 fn judge(records: &[Record]) -> Vec<Value> {
+    let mut found = judge_all(records);
+    found.retain(|v| v["checkpoint"] == "tool_call");
+    found
+}
+
+fn judge_all(records: &[Record]) -> Vec<Value> {
     let engine = engine(Profile::Standard);
     let mut partition = Partition::new(&engine);
     let mut found = Vec::new();
@@ -81,7 +98,6 @@ fn judge(records: &[Record]) -> Vec<Value> {
         }
         found.extend(verdicts(&partition.feed(line.to_string().as_bytes())));
     }
-    found.retain(|v| v["checkpoint"] == "tool_call");
     found
 }
 
@@ -104,6 +120,10 @@ fn no_way_around_a_verdict() {
     let at =
         |index: u32, item: Value| json!({"type": "response.output_item.done", "output_index": index, "item": item});
     let custom = json!({"type": "custom_tool_call", "id": "ctc_1", "call_id": "c1", "name": "f", "input": "rm -rf /", "status": "completed"});
+    let refusal = json!({"type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
+        "content": [{"type": "refusal", "refusal": "no"}]});
+    let failed = json!({"type": "response.completed", "response": {"id": "resp_1", "status": "completed", "output": [],
+        "error": {"code": "server_error", "message": "m"}}});
     let cases: Vec<(&str, &str, Vec<Record>)> = vec![
         (
             "a second message_start moves the call away from its request",
@@ -177,6 +197,51 @@ fn no_way_around_a_verdict() {
                 ),
             ]),
         ),
+        (
+            "the provider's shell, which has an item of its own, is called as a function",
+            "wrong_form",
+            join(vec![
+                vec![openai_typed("r", json!([{"type": "shell", "environment": {"type": "local"}}]))],
+                openai("r", vec![created(), done(call("shell", "{\"commands\":[]}")), completed(json!([]))]),
+            ]),
+        ),
+        (
+            "behind a tool search, whose output was seen, a name that it did not bring",
+            "unknown_tool",
+            join(vec![
+                vec![openai_typed("r", json!([{"type": "tool_search"}]))],
+                openai("r", vec![created(), done(found()), at(1, call("g", "{}")), completed(json!([]))]),
+            ]),
+        ),
+        (
+            "a search's output that the client sends does not bring the name either",
+            "unknown_tool",
+            join(vec![
+                vec![(
+                    "openai.responses",
+                    "r",
+                    REQUEST,
+                    json!({"model": "m", "input": [found()], "tools": [{"type": "tool_search", "execution": "client"}]}),
+                )],
+                openai("r", vec![created(), done(call("g", "{}")), completed(json!([]))]),
+            ]),
+        ),
+        (
+            "a refusal stands beside the call, and the response is completed",
+            "cut_call",
+            join(vec![
+                vec![openai_request("r", schema())],
+                openai("r", vec![created(), done(refusal), at(1, call("f", "{\"a\":1}")), completed(json!([]))]),
+            ]),
+        ),
+        (
+            "the response is completed with an error in it",
+            "cut_call",
+            join(vec![
+                vec![openai_request("r", schema())],
+                openai("r", vec![created(), done(call("f", "{\"a\":1}")), failed]),
+            ]),
+        ),
     ];
     let mut passed = Vec::new();
     for (what, rule, records) in cases {
@@ -194,4 +259,56 @@ fn no_way_around_a_verdict() {
     let clean =
         join(vec![vec![anthropic_request("")], anthropic("", then(vec![start("m1")], block("f", "{\"a\":1}")))]);
     assert!(judge(&clean).iter().all(|v| v["action"] == "allow"));
+    let searched = join(vec![
+        vec![openai_typed("r", json!([{"type": "tool_search"}]))],
+        openai("r", vec![created(), done(found()), at(1, call("late", "{\"a\":1}")), completed(json!([]))]),
+    ]);
+    assert!(judge(&searched).iter().all(|v| v["action"] == "allow" && v["complete"] == true));
+    let shell = json!({"type": "shell_call", "id": "sh_1", "call_id": "c1", "status": "completed",
+        "environment": {"type": "local"}, "action": {"commands": ["ls"]}});
+    let typed = join(vec![
+        vec![openai_typed("r", json!([{"type": "shell", "environment": {"type": "local"}}]))],
+        openai("r", vec![created(), done(shell), completed(json!([]))]),
+    ]);
+    assert!(judge(&typed).iter().all(|v| v["action"] == "allow"));
+}
+
+/// A client may write what looks like the output of a tool that the provider ran: what this conversation did
+/// not see come from a provider is judged, and what it saw is not judged again.
+#[test]
+fn an_echoed_server_result_is_judged_once() {
+    let text = "t".repeat(100);
+    let large = "t".repeat(3 << 20);
+    let result = |text: &str| {
+        json!({"type": "web_fetch_tool_result", "tool_use_id": "s1", "content":
+        {"type": "web_fetch_result", "url": "https://e.example", "content": {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": text}}}})
+    };
+    let request = |text: &str| {
+        let content = json!([{"type": "server_tool_use", "id": "s1", "name": "web_fetch", "input": {}}, result(text)]);
+        let messages = json!([{"role": "user", "content": "x"}, {"role": "assistant", "content": content}, {"role": "user", "content": "y"}]);
+        ("anthropic.messages", "", REQUEST, json!({"model": "m", "messages": messages}))
+    };
+    let fetched = |text: &str| {
+        let events = vec![
+            start("m1"),
+            json!({"type": "content_block_start", "index": 0, "content_block": {"type": "server_tool_use", "id": "s1", "name": "web_fetch", "input": {}}}),
+            json!({"type": "content_block_stop", "index": 0}),
+            json!({"type": "content_block_start", "index": 1, "content_block": result(text)}),
+            json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}}),
+            json!({"type": "message_stop"}),
+        ];
+        anthropic("", events)
+    };
+    let said = |records: &[Record]| {
+        let all = judge_all(records).into_iter();
+        let rows = all.map(|v| format!("{} {}", v["checkpoint"].as_str().unwrap(), v["action"].as_str().unwrap()));
+        rows.filter(|row| !row.starts_with("tool_call")).collect::<Vec<_>>()
+    };
+    let echo = |first: &str, then: &str| [fetched(first), vec![request(then)]].concat();
+    assert_eq!(said(&echo(&text, &text)), ["server_result allow", "model_request allow"]);
+    assert_eq!(said(&echo(&text, "other")), ["server_result allow", "server_result allow", "model_request allow"]);
+    // What the provider gave and was blocked is in the history already; what nobody saw is not sent.
+    assert_eq!(said(&echo(&large, &large)), ["server_result block", "model_request allow"]);
+    assert_eq!(said(&[request(&large)]), ["server_result block", "model_request block"]);
+    assert_eq!(said(&[request(&text), request(&text)]).len(), 3, "once a conversation");
 }

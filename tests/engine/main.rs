@@ -13,6 +13,9 @@ mod chat;
 mod conformance;
 #[path = "support/describe.rs"]
 mod describe;
+mod detect;
+mod field_bugs;
+mod framing;
 mod gemini;
 mod journey;
 mod json;

@@ -579,21 +579,21 @@ fn nothing_in_a_history_is_passed_by_unsaid() {
             anthropic(
                 json!([{"role": "assistant", "content": [{"type": "web_search_tool_result", "tool_use_id": "s", "content": text}]}]),
             ),
-            "server_result",
+            "ran",
         ),
         (OPENAI, openai(json!({"type": "function_call_output", "call_id": "c", "output": text})), "item"),
         (
             OPENAI,
             openai(json!([{"type": "mcp_call", "id": "m", "name": "f", "arguments": "{}", "output": text}])),
-            "server_result",
+            "ran",
         ),
-        (OPENAI, openai(json!([{"type": "program_output", "call_id": "c", "result": text}])), "server_result"),
+        (OPENAI, openai(json!([{"type": "program_output", "call_id": "c", "result": text}])), "ran"),
         (
             OPENAI,
             openai(
                 json!([{"type": "code_interpreter_call", "id": "c", "code": "1", "outputs": [{"type": "logs", "logs": text}]}]),
             ),
-            "server_result",
+            "ran",
         ),
         (
             OPENAI,
@@ -602,16 +602,8 @@ fn nothing_in_a_history_is_passed_by_unsaid() {
             ),
             "server_result",
         ),
-        (
-            OPENAI,
-            openai(json!([{"type": "mcp_list_tools", "server_label": "s", "tools": [], "error": text}])),
-            "server_result",
-        ),
-        (
-            OPENAI,
-            openai(json!([{"type": "file_search_call", "id": "f", "results": [{"text": text}]}])),
-            "server_result",
-        ),
+        (OPENAI, openai(json!([{"type": "mcp_list_tools", "server_label": "s", "tools": [], "error": text}])), "ran"),
+        (OPENAI, openai(json!([{"type": "file_search_call", "id": "f", "results": [{"text": text}]}])), "ran"),
         (
             OPENAI,
             openai(
@@ -650,6 +642,10 @@ fn nothing_in_a_history_is_passed_by_unsaid() {
             let listed = result.is_some_and(|r| r["complete"] == false);
             let shell = body.to_string().contains("shell_call_output");
             assert!(listed || !shell, "{body}: {all:?}");
+        } else if said == "ran" {
+            let result = all.iter().find(|v| v["checkpoint"] == "server_result");
+            assert!(result.is_some_and(|r| r["content_bytes"].as_u64() >= Some(70)), "{body}: {all:?}");
+            assert_eq!(request["complete"], true, "{body}");
         } else {
             assert_eq!(request["complete"], false, "{body}");
             let kinds: Vec<&str> =

@@ -48,6 +48,7 @@ fn a_tool(name: &str, family: ToolFamily, schema: Option<&str>) -> Tool {
         family,
         schema: schema.map(|schema| schema.as_bytes().to_vec()),
         schema_omitted: false,
+        late: false,
     }
 }
 

@@ -4,7 +4,8 @@
 //! part of any call that was open then. Those calls are cut, with a verdict, whatever comes behind. Which calls
 //! that are depends on how much of the record is known: its response, its conversation, or nothing.
 
-use super::{Run, settle_due};
+use super::Run;
+use super::expiry::settle_due;
 use crate::engine::event::{CutReason, Event};
 use crate::engine::json::Value;
 use crate::engine::policy::{Evidence, Finding, Place};

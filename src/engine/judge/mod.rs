@@ -5,6 +5,7 @@
 //! [`Out`]. Nothing here knows a provider's wire shape or a policy's rule.
 
 mod call;
+mod expiry;
 mod loss;
 mod mcp;
 mod publish;
@@ -13,19 +14,21 @@ mod result;
 mod start;
 
 use super::digest::{Keyed, Role};
-use super::event::{CutReason, Event, Name, Side, Turn};
+use super::event::{CutReason, Event, Name, Side};
 use super::json::{Documents, JsonLimits, Value};
 use super::layer::{Edit, Layer, map_range};
 use super::policy::{Evidence, Place, Profile, Report, Subject, View};
 use super::provider::{self, Provider, Translated};
 use super::redact::touches_opaque;
 use super::state::{
-    At, ConvKey, ExchangePart, Head, PartitionState, Ready, ResponseState, Sequence, Session, StateLimits, Want,
+    At, ExchangePart, Head, PartitionState, Ready, ResponseState, Sequence, Session, StateLimits, Want,
 };
 use super::verdict::{Checkpoint, SubjectOut, engine_finding};
 use super::wire::{self, Decoded, Envelope, EventType, Reject};
-use super::{Engine, Input, Millis, Observation, Out, Outcome, Remaining, TickSource};
+use super::{Engine, Input, Millis, Observation, Out, Outcome, TickSource};
 use bumpalo::Bump;
+use expiry::settle_due;
+pub(super) use expiry::tick;
 use publish::Draft;
 use request::Request;
 use std::borrow::Cow;
@@ -253,98 +256,6 @@ pub(super) fn record(
     if run.verdicts > 0 { Outcome::Judged } else { Outcome::Passed }
 }
 
-/// Expires what is due, oldest first.
-pub(super) fn tick(
-    engine: &Engine,
-    bump: &Bump,
-    state: &mut PartitionState,
-    source: TickSource<'_>,
-    budget: u32,
-    out: &mut Out,
-) -> Remaining {
-    let limits = StateLimits::from(&engine.settings.limits);
-    let due: Vec<ConvKey> = state.due(source.now, budget, &limits);
-    let more = due.len() as u64 >= u64::from(budget);
-    let idle_since = source.now.saturating_sub(limits.call_ttl_ms as i64);
-    let cut = |session: &mut Session<'_>, ready: &mut Vec<Ready>| session.cut_idle(idle_since, ready);
-    for key in due {
-        let clock = settle_due(engine, bump, state, key, source, out, &cut);
-        let idle_out = clock.is_some_and(|c| c.saturating_add(limits.conversation_ttl_ms as i64) <= source.now);
-        if idle_out {
-            state.remove(key);
-            out.observations.push(Observation::Evicted { reason: "ttl" });
-        }
-    }
-    if more { Remaining::Some } else { Remaining::None }
-}
-
-/// Cuts open calls of a conversation that no record speaks for, each with its verdict. Gives its clock.
-fn settle_due(
-    engine: &Engine,
-    bump: &Bump,
-    state: &mut PartitionState,
-    key: ConvKey,
-    source: TickSource<'_>,
-    out: &mut Out,
-    cut: &dyn Fn(&mut Session<'_>, &mut Vec<Ready>),
-) -> Option<Millis> {
-    let mut session = state.open_due(key, &StateLimits::from(&engine.settings.limits))?;
-    let head = session.conversation().head.clone();
-    let mut ready = Vec::new();
-    cut(&mut session, &mut ready);
-    for Ready::Call(n) in ready {
-        expire(engine, bump, &mut session, &head, source, n, out);
-    }
-    if !head.waiting.is_empty() {
-        let origin = origin_of(&head, source, head.last_offset);
-        let mut run = Run::new(engine, bump, origin, out, At { offset: head.last_offset, time: source.now });
-        run.release(&mut session, source.now);
-    }
-    Some(head.clock)
-}
-
-/// The verdict of an expiry takes its id from the record that opened the call, so a repeat is the same verdict.
-fn expire(
-    engine: &Engine,
-    bump: &Bump,
-    session: &mut Session<'_>,
-    head: &Head,
-    source: TickSource<'_>,
-    n: u32,
-    out: &mut Out,
-) {
-    let conversation = session.conversation();
-    let Some(call) = conversation.calls.get(&n) else { return };
-    let opened = call.opened;
-    let ordinal = conversation.calls.range(..n).filter(|(_, c)| c.opened.offset == opened.offset).count();
-    let exchange = conversation.exchanges.get(&call.exchange);
-    let response_id: Option<Vec<u8>> = exchange.and_then(|e| e.host_id.clone().or(e.payload_id.clone()));
-    let provider = exchange.map(|e| e.provider);
-    let origin = Origin { response_id: response_id.as_deref(), provider, ..origin_of(head, source, opened.offset) };
-    let mut run = Run::new(engine, bump, origin, out, At { offset: opened.offset, time: source.now });
-    let id = format!("{}/expired-{ordinal}", run.id_prefix(Checkpoint::ToolCall));
-    run.call(session, n, Some(id));
-}
-
-/// The origin of what no record gives: the conversation's own memory.
-fn origin_of<'a>(head: &'a Head, source: TickSource<'a>, offset: i64) -> Origin<'a> {
-    Origin {
-        topic: source.topic,
-        partition: source.partition,
-        offset,
-        key: head.record_key.as_deref(),
-        event_id: None,
-        time: None,
-        traceparent: None,
-        tracestate: None,
-        fleet: std::str::from_utf8(&head.fleet).unwrap_or("default"),
-        agent: std::str::from_utf8(&head.agent).unwrap_or("default"),
-        conversation: Some(&head.name),
-        response_id: None,
-        provider: None,
-    }
-}
-
 /// The checkpoint of a record that is judged as a whole.
 fn checkpoint_of(envelope: &Envelope<'_>) -> Checkpoint {
     match envelope.kind {
@@ -444,11 +355,6 @@ impl<'a, 'r> Run<'a, 'r> {
                     if let Some(n) = exchange {
                         self.late_tool(session, n, tool);
                     }
-                }
-                // Not judged here, and a client can write one: it is said that nobody looked into it.
-                (Event::Turn { turn: Turn::ServerResult { item, .. }, .. }, Some(request)) => {
-                    let kind = "server_result";
-                    request.turn(&Turn::Opaque { value: *item, kind });
                 }
                 (Event::Turn { turn, .. }, Some(request)) => request.turn(turn),
                 (Event::RequestEnd, _) => {

@@ -22,6 +22,8 @@ pub(super) struct Request<'r> {
     elsewhere: bool,
     pub tools: Vec<ToolDef<'r>>,
     results: Vec<ResultItem<'r>>,
+    /// Echoed results of tools that the provider ran.
+    ran: Vec<ResultItem<'r>>,
     /// The names of echoed calls by id.
     called: HashMap<Cow<'r, [u8]>, Name<'r>>,
     opaque: Vec<(Value<'r>, &'static str)>,
@@ -29,7 +31,15 @@ pub(super) struct Request<'r> {
 
 impl<'r> Request<'r> {
     pub fn new(body: Value<'r>, elsewhere: bool) -> Self {
-        Self { body, elsewhere, tools: Vec::new(), results: Vec::new(), called: HashMap::new(), opaque: Vec::new() }
+        Self {
+            body,
+            elsewhere,
+            tools: Vec::new(),
+            results: Vec::new(),
+            ran: Vec::new(),
+            called: HashMap::new(),
+            opaque: Vec::new(),
+        }
     }
 
     pub fn turn(&mut self, turn: &Turn<'r>) {
@@ -49,8 +59,10 @@ impl<'r> Request<'r> {
                 }
                 self.results.push(result);
             }
+            Turn::Ran(result) => self.ran.push(result.clone()),
             Turn::Opaque { value, kind } => self.opaque.push((*value, kind)),
-            Turn::ServerResult { .. } | Turn::Model(_) | Turn::User(_) | Turn::System(_) => {}
+            Turn::ServerResult { item, .. } => self.opaque.push((*item, "server_result")),
+            Turn::Model(_) | Turn::User(_) | Turn::System(_) => {}
         }
     }
 }
@@ -72,6 +84,9 @@ impl<'a, 'r> Run<'a, 'r> {
         for result in &request.results {
             judged.push(self.request_result(session, exchange, result));
         }
+        // Nothing in them can be changed: what blocks there leaves no way to send the request.
+        let ran = request.ran.iter().filter_map(|result| self.echoed_result(session, exchange, result));
+        judged.extend(ran);
         let results: Vec<RequestResult<'r>> = request
             .results
             .iter()
@@ -116,6 +131,7 @@ impl<'a, 'r> Run<'a, 'r> {
         let mut stream = self.keyed().stream(Role::Tools);
         for tool in &request.tools {
             stream.part(tool.item.raw());
+            stream.part(&[u8::from(tool.late)]);
         }
         let digest = short(stream.finish());
         // What follows a session's setup neither repeats its tools nor takes them back.
@@ -184,5 +200,6 @@ pub(super) fn remembered(tool: &ToolDef<'_>) -> Tool {
         family: tool.family,
         schema: tool.schema.filter(|s| !s.is_null()).map(|s| s.raw().to_vec()),
         schema_omitted: false,
+        late: tool.late,
     }
 }

@@ -110,22 +110,52 @@ impl<'a, 'r> Run<'a, 'r> {
     /// The provider ran the tool: a verdict cannot unsay what the model has read, so nothing is edited.
     pub(super) fn server_result(&mut self, session: &mut Session<'_>, exchange: u32, result: &ResultItem<'r>) {
         let id = text_of(result.call_id);
-        let found = session.call_by_id(&id).map(|(n, _)| n);
         if self.off() {
+            let found = session.call_by_id(&id).map(|(n, _)| n);
             mark_answered(session, found);
             return;
         }
         let content = self.content(result, &id);
+        self.judge_server_result(session, exchange, result, &id, &content);
+    }
+
+    /// A result of a provider-run tool that a request repeats. What its response gave was judged there; what
+    /// this conversation never saw, a client may have written: it is judged here.
+    pub(super) fn echoed_result(
+        &mut self,
+        session: &mut Session<'_>,
+        exchange: u32,
+        result: &ResultItem<'r>,
+    ) -> Option<Judged<'r>> {
+        let id = text_of(result.call_id);
+        let content = self.content(result, &id);
+        let known = session.result(&content.call_id, &short(content.digest));
+        if known.is_some_and(|fact| fact.policy == self.engine.policy_key()) {
+            return None;
+        }
+        Some(self.judge_server_result(session, exchange, result, &id, &content))
+    }
+
+    fn judge_server_result(
+        &mut self,
+        session: &mut Session<'_>,
+        exchange: u32,
+        result: &ResultItem<'r>,
+        id: &[u8],
+        content: &Content,
+    ) -> Judged<'r> {
+        let found = session.call_by_id(id).map(|(n, _)| n);
         let (draft, edits, first_seen, said) =
-            self.draft(session, Checkpoint::ServerResult, result, found, &content, Some(exchange));
+            self.draft(session, Checkpoint::ServerResult, result, found, content, Some(exchange));
         let (decision, action) = draft.fold();
-        self.remember(session, &content, decision, action, draft.complete, first_seen);
-        let oversize = self.observe_size(&draft, &content, &edits);
+        self.remember(session, content, decision, action, draft.complete, first_seen);
+        let oversize = self.observe_size(&draft, content, &edits);
         self.out.observations.extend(oversize);
         let id = self.next_id(Checkpoint::ServerResult);
         self.emit(Draft { id, ..draft });
         session.head().said |= said;
         mark_answered(session, found);
+        Judged { decision, action, edits: Vec::new(), text_bytes: content.text_bytes }
     }
 
     /// The verdict in the making, and the edits that its action needs: what the policies asked for, or the

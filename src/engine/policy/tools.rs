@@ -85,21 +85,28 @@ impl<'s> View<'s> {
         for set in sets(exchange).into_iter().flatten() {
             let found = meant(within(set), key);
             if !found.is_empty() {
-                return formed(found, form);
+                return formed(found, key.executor, form, exchange.provider);
             }
         }
         // A history that is kept elsewhere keeps the definitions that came late in earlier exchanges.
         if exchange.elsewhere
             && let Some(latest) = meant(all.values(), key).iter().map(|tool| tool.toolset).max()
         {
-            return formed(meant(within(latest), key), form);
+            return formed(meant(within(latest), key), key.executor, form, exchange.provider);
         }
-        let mut seen = sets(exchange).into_iter().flatten().flat_map(within);
+        let seen = || sets(exchange).into_iter().flatten().flat_map(within);
+        // What a search brings stands in its output: once that was seen, nothing is behind it any more.
+        let searched = match exchange.elsewhere {
+            true => all.values().any(is_found),
+            false => seen().any(is_found),
+        };
+        let hides = |tool: &Tool| {
+            let search = tool.family == ToolFamily::Typed && undated(&tool.name) == b"tool_search";
+            brings_others(tool, key.executor, exchange.provider) && !(search && searched)
+        };
         if !exchange.request_seen {
             Definitions::Unseen("no_request")
-        } else if (exchange.elsewhere && self.conversation.head.partial)
-            || seen.any(|tool| brings_others(tool, key.executor, exchange.provider))
-        {
+        } else if (exchange.elsewhere && self.conversation.head.partial) || seen().any(hides) {
             Definitions::Unseen("tools_elsewhere")
         } else {
             // Also where the list was too long to be kept whole: what is not known is not declared.
@@ -113,12 +120,20 @@ fn sets(exchange: &Exchange) -> [Option<u32>; 2] {
     [exchange.toolset, exchange.late]
 }
 
-/// Those of the definitions whose calls have this form, each schema once.
-fn formed(mut tools: Vec<&Tool>, form: Form) -> Definitions<'_> {
+/// A definition of the client's that came late: a search's output brought it.
+fn is_found(tool: &Tool) -> bool {
+    tool.late && tool.server.is_none()
+}
+
+/// Those of the definitions whose calls have this form, each schema once. OpenAI's own tools that a client runs
+/// have items of their own, whose arguments are objects: a `function_call` of that name is none of them.
+fn formed(mut tools: Vec<&Tool>, executor: Executor, form: Form, provider: Provider) -> Definitions<'_> {
+    let own_items =
+        executor == Executor::Client && matches!(provider, Provider::OpenAiResponses | Provider::XaiResponses);
     tools.retain(|tool| match tool.family {
         ToolFamily::Function => form != Form::FreeText,
         ToolFamily::Custom => form == Form::FreeText,
-        ToolFamily::Typed => true,
+        ToolFamily::Typed => !own_items || form == Form::JsonValue,
     });
     let mut seen = HashSet::new();
     tools.retain(|tool| seen.insert((tool.schema.as_deref(), tool.schema_omitted)));

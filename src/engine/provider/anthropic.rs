@@ -27,7 +27,8 @@
 //! - A client call beside `end_turn` was run by the provider's own code: it is cut, not final.
 //! - A second `message_start` in one stream (a gateway's retry) is a `Begin` like any other; the state knows
 //!   that a response was open.
-//! - Citations repeat text of results and are not read; `thinking`, `signature` and `compaction` are opaque.
+//! - Citations repeat text of results that had a verdict: they are opaque, and counted. `thinking`, `signature`
+//!   and `compaction` are what the model keeps for itself.
 
 mod content;
 mod request;
@@ -106,7 +107,8 @@ fn delta<'r>(value: Value<'r>, out: &mut Translated<'r>) {
     let text = match &*kind {
         "text_delta" => "text",
         "thinking_delta" => "thinking",
-        "signature_delta" | "citations_delta" | "compaction_delta" => return,
+        "citations_delta" => return opaque(delta, "citation", out),
+        "signature_delta" | "compaction_delta" => return,
         "input_json_delta" => "partial_json",
         _ if kind.is_empty() || delta.get("partial_json").is_some() || resembles(&kind, &DELTAS) => {
             return unclear(delta, out);
@@ -177,7 +179,11 @@ fn block<'r>(item: Value<'r>, slot: Slot, streamed: bool, out: &mut Translated<'
         out.events.push(Event::ServerResult { result, closes });
     } else {
         match &*kind {
-            "text" | "thinking" | "redacted_thinking" | "compaction" | "fallback" => {}
+            "text" => {
+                let citations = item.get("citations").into_iter().flat_map(|list| list.items());
+                citations.for_each(|citation| opaque(citation, "citation", out));
+            }
+            "thinking" | "redacted_thinking" | "compaction" | "fallback" => {}
             "container_upload" => opaque(item, "file", out),
             _ => unknown_item(&kind, item, "block", &CALLS, out),
         }

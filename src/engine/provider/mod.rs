@@ -216,6 +216,9 @@ fn joined<'r>(
     }
     let mut text = BumpVec::with_capacity_in(beginning.len() + data.bytes.len(), bump);
     text.extend_from_slice_copy(beginning);
+    if sse::begins_anew(beginning, data.bytes) {
+        text.push(b'\n');
+    }
     text.extend_from_slice_copy(data.bytes);
     Joined::Whole(Layer::record(bump, text.into_bump_slice()))
 }

@@ -5,8 +5,8 @@
 //! stream"): CR, LF and CRLF end lines, a byte order mark at the start is skipped, lines that start with a
 //! colon are comments, one space behind a field's colon is not part of its value.
 //!
-//! One departure: our records are whole, so a last event without its blank line is delivered, where a
-//! browser drops it as incomplete. A guard must see what a client with a laxer parser would see.
+//! One departure: a last event whose data are whole but for its blank line is delivered, where a browser drops
+//! it as incomplete. A guard must see what a client with a laxer parser would see.
 //!
 //! Invariants: every byte is looked at a fixed number of times; the events' sources do not overlap; an event
 //! without a `data` line is not delivered and not counted. Fields `id` and `retry` are transport matters and
@@ -98,6 +98,18 @@ pub(super) fn is_idle(bytes: &[u8]) -> bool {
         let name = bytes[line.start..line.end].split(|byte| *byte == b':').next().unwrap_or_default();
         !b"data".starts_with(name) || name.is_empty() && line.end > line.start
     })
+}
+
+/// Whether the next record begins a line: a host that publishes lines drops their ends, and no name and no
+/// comment goes on like a field.
+pub(super) fn begins_anew(beginning: &[u8], next: &[u8]) -> bool {
+    const FIELDS: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
+    let last = Lines::new(beginning, 0).last();
+    let note = last.is_some_and(|line| {
+        let text = &beginning[line.start..line.end];
+        line.next == line.end && text.contains(&b':') && !text.starts_with(b"data")
+    });
+    note && FIELDS.iter().any(|field| next.starts_with(field))
 }
 
 /// See [`events`].

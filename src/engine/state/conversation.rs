@@ -422,4 +422,6 @@ pub struct Tool {
     pub schema: Option<Vec<u8>>,
     /// The schema was too large to keep.
     pub schema_omitted: bool,
+    /// It arrived inside the conversation or a response, not in a request's own list.
+    pub late: bool,
 }

@@ -106,6 +106,7 @@ fn tool(name: &str, schema: Option<&[u8]>) -> Tool {
         family: ToolFamily::Function,
         schema: schema.map(<[u8]>::to_vec),
         schema_omitted: false,
+        late: false,
     }
 }
 

@@ -154,6 +154,7 @@ fn tool(name: u8, schema: usize) -> Tool {
         family: sluicegate::engine::event::ToolFamily::Function,
         schema: Some(vec![b' '; schema]),
         schema_omitted: false,
+        late: false,
     }
 }
 

@@ -110,6 +110,7 @@ fn turn(turn: &Turn<'_>) -> String {
     match turn {
         Turn::Call(facts) => format!("call {}", call(facts)),
         Turn::Result(item) => format!("result {}", result(item)),
+        Turn::Ran(item) => format!("ran {}", result(item)),
         Turn::ServerResult { call_id, .. } => format!("server-result{}", option("call", *call_id)),
         Turn::Model(value) => format!("model {}", raw(*value)),
         Turn::User(value) => format!("user {}", raw(*value)),

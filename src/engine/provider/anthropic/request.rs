@@ -108,8 +108,7 @@ fn turn<'r>(kind: &str, block: Value<'r>, role: Role, slot: Slot) -> Turn<'r> {
         return Turn::Result(server_result(kind, block));
     }
     if is_server_result(kind, block) {
-        let call_id = named(block, "tool_use_id");
-        return Turn::ServerResult { item: block, call_id };
+        return Turn::Ran(server_result(kind, block));
     }
     match (role, kind) {
         (_, "text") if string(block, "text").is_none() => Turn::Opaque { value: block, kind: "block" },

@@ -2,7 +2,9 @@
 
 use super::super::{Translated, member, named, opaque, resembles, string, type_of, unclear};
 use super::results;
-use crate::engine::event::{Args, CallFacts, Event, Executor, Form, ItemStatus, Name, Slot, ToolDef, ToolFamily};
+use crate::engine::event::{
+    Args, CallFacts, CutReason, Event, Executor, Fate, Form, ItemStatus, Name, Slot, Stop, ToolDef, ToolFamily,
+};
 use crate::engine::json::{Kind, Value};
 
 /// The types of items that are calls.
@@ -23,7 +25,7 @@ const CALLS: [&str; 11] = [
 /// An item that has begun.
 pub(super) fn added<'r>(item: Value<'r>, slot: Slot, out: &mut Translated<'r>) {
     let kind = type_of(item);
-    if misspelt(&kind) {
+    if misspelt(&kind) || is_twofold(item) {
         return unclear(item, out);
     }
     if let Some(mut call) = call(&kind, item, slot) {
@@ -37,6 +39,9 @@ pub(super) fn added<'r>(item: Value<'r>, slot: Slot, out: &mut Translated<'r>) {
 /// An item that is done. `listed`: it stands in the final list of a streamed response.
 pub(super) fn item<'r>(item: Value<'r>, slot: Slot, listed: bool, out: &mut Translated<'r>) {
     let kind = type_of(item);
+    if is_twofold(item) {
+        return unclear(item, out);
+    }
     let call = call(&kind, item, slot);
     let is_call = call.is_some();
     if let Some(call) = call {
@@ -44,6 +49,9 @@ pub(super) fn item<'r>(item: Value<'r>, slot: Slot, listed: bool, out: &mut Tran
     }
     if !is_call && misspelt(&kind) {
         return unclear(item, out);
+    }
+    if kind == "message" {
+        message(item, listed, out);
     }
     if listed {
         return;
@@ -58,6 +66,30 @@ pub(super) fn item<'r>(item: Value<'r>, slot: Slot, listed: bool, out: &mut Tran
         kind if is_call || results::is_result(kind) => {}
         _ => opaque(item, "item", out),
     }
+}
+
+/// A message: its refusal is the response's, and what its annotations say of sources stays unread.
+fn message<'r>(item: Value<'r>, listed: bool, out: &mut Translated<'r>) {
+    for part in item.get("content").into_iter().flat_map(|content| content.items()) {
+        if type_of(part) == "refusal" {
+            refused(out);
+        }
+        if !listed {
+            let annotations = part.get("annotations").into_iter().flat_map(|list| list.items());
+            annotations.for_each(|annotation| opaque(annotation, "annotation", out));
+        }
+    }
+}
+
+/// The model refused, and the response is `completed` all the same: none of its calls may be acted on.
+pub(super) fn refused(out: &mut Translated<'_>) {
+    let cut = Fate::Cut(CutReason::Refused);
+    out.events.push(Event::Stop(Stop { client: cut, provider: cut, choice: None }));
+}
+
+/// A computer's action stands alone or in a list: where both are there, one of them would not be looked at.
+fn is_twofold(item: Value<'_>) -> bool {
+    type_of(item) == "computer_call" && ["action", "actions"].iter().all(|name| member(item, name).is_some())
 }
 
 /// No type at all, or one that a laxer reader takes for a call's.

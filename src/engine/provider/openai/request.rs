@@ -61,7 +61,8 @@ fn turns<'r>(item: Value<'r>, slot: Slot) -> ([Option<Turn<'r>>; 2], Option<Side
     let kind = type_of(item);
     let model = |turn| ([Some(turn), None], Some(Side::Model));
     let user = |turn| ([Some(turn), None], Some(Side::User));
-    let own_result = || Turn::ServerResult { item, call_id: named(item, "call_id").or_else(|| named(item, "id")) };
+    let unread = || Turn::ServerResult { item, call_id: named(item, "call_id").or_else(|| named(item, "id")) };
+    let own_result = || results::of_response(&kind, item).map_or_else(unread, Turn::Ran);
     if let Some(call) = items::call(&kind, item, slot) {
         let holds = matches!(&*kind, "mcp_call" | "code_interpreter_call");
         let result = holds.then(own_result);

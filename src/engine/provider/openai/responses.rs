@@ -25,6 +25,10 @@
 //! - `shell_call_command.*` and `apply_patch_call_operation_diff.*` stream pieces of what the item restates as
 //!   an object: pieces, no text of the call.
 //! - `error` comes nested and flat, alone or before `response.failed`.
+//! - A refusal is a part of a message, and the response is `completed`: its calls are cut.
+//! - Annotations of a message repeat titles and addresses of what was searched; they are opaque, and counted
+//!   once, where the message is done.
+//! - `computer_call` has `action` or `actions`; with both, what would be run cannot be told.
 //! - A body that is `queued` or `in_progress` is a look at a response in the background: its items are not
 //!   read, the finished body brings them.
 //! - Chat chunks under this provider's name (Azure DeepSeek) are opaque.
@@ -33,7 +37,7 @@ use super::super::{
     Translated, member, named, object, opaque, position, position_if_any, resembles, string, type_of, unclear,
     unknown_event,
 };
-use super::items::{added, item};
+use super::items::{added, item, refused};
 use crate::engine::event::{Args, CutReason, Event, Fate, ItemStatus, Slot, Stop};
 use crate::engine::json::{Kind, Value};
 
@@ -100,6 +104,7 @@ pub(in crate::engine::provider) fn response<'r>(value: Value<'r>, out: &mut Tran
         "response.incomplete" => terminal(member(value, "response"), Ending::Incomplete, out),
         "response.failed" => terminal(member(value, "response"), Ending::Failed, out),
         "response.cancelled" => terminal(member(value, "response"), Ending::Cancelled, out),
+        "response.refusal.delta" | "response.refusal.done" => refused(out),
         "error" => error(CutReason::Failed, out),
         "" if value.get("type").is_none() => whole(value, out),
         kind if is_quiet(kind) => {}
@@ -116,10 +121,9 @@ pub(in crate::engine::provider) fn response<'r>(value: Value<'r>, out: &mut Tran
 
 /// Events that bring nothing: status marks, and text of the model's own.
 fn is_quiet(kind: &str) -> bool {
-    const PREFIXES: [&str; 12] = [
+    const PREFIXES: [&str; 11] = [
         "response.content_part.",
         "response.output_text.",
-        "response.refusal.",
         "response.reasoning_summary_part.",
         "response.reasoning_summary_text.",
         "response.reasoning_text.",
@@ -173,7 +177,8 @@ fn restate<'r>(value: Value<'r>, name: &str, out: &mut Translated<'r>) {
     out.events.push(Event::Close { slot, status });
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// From best to worst.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Ending {
     Completed,
     Incomplete,
@@ -187,22 +192,30 @@ fn terminal<'r>(response: Option<Value<'r>>, said: Ending, out: &mut Translated<
         return unclear(response, out);
     }
     remember(response, out);
-    let status = response.and_then(|response| member(response, "status"));
+    let Some(body) = response else { return end(None, said, out) };
+    let Some(told) = ending(body, out) else { return };
+    items(body, true, out);
+    // Where the event and the object disagree, the worse holds.
+    end(response, said.max(told), out);
+}
+
+/// How a response object says that it ended; one that goes on did not end well. `None`: it cannot be read.
+fn ending<'r>(body: Value<'r>, out: &mut Translated<'r>) -> Option<Ending> {
+    let status = member(body, "status");
     if let Some(status) = status.filter(|status| status.kind() != Kind::String) {
-        return unclear(status, out);
+        unclear(status, out);
+        return None;
     }
     let status = status.and_then(|status| status.str());
-    // Where the event and the object disagree, the worse holds.
-    let ending = match (said, status.as_deref()) {
-        (Ending::Completed, Some("incomplete" | "in_progress" | "queued")) => Ending::Incomplete,
-        (Ending::Completed | Ending::Incomplete, Some("failed")) => Ending::Failed,
-        (Ending::Completed | Ending::Incomplete, Some("cancelled")) => Ending::Cancelled,
-        _ => said,
-    };
-    if let Some(response) = response {
-        items(response, true, out);
-    }
-    end(response, ending, out);
+    Some(match status.as_deref() {
+        Some("failed") => Ending::Failed,
+        Some("cancelled") => Ending::Cancelled,
+        _ if member(body, "error").is_some() => Ending::Failed,
+        _ if member(body, "incomplete_details").is_some() => Ending::Incomplete,
+        // Bodies of before `status` are whole.
+        Some("completed") | None => Ending::Completed,
+        Some(_) => Ending::Incomplete,
+    })
 }
 
 fn items<'r>(response: Value<'r>, listed: bool, out: &mut Translated<'r>) {
@@ -253,22 +266,10 @@ fn whole<'r>(body: Value<'r>, out: &mut Translated<'r>) {
     remember(Some(body), out);
     let id = named(body, "id");
     out.events.push(Event::Begin { id, again: false });
-    let status = member(body, "status");
-    if let Some(status) = status.filter(|status| status.kind() != Kind::String) {
-        return unclear(status, out);
+    if body.get("status").is_some_and(|status| status.is("in_progress") || status.is("queued")) {
+        return;
     }
-    let status = status.and_then(|status| status.str());
-    let ending = match status.as_deref() {
-        Some("in_progress" | "queued") => return,
-        Some("failed") => Ending::Failed,
-        Some("cancelled") => Ending::Cancelled,
-        Some("incomplete") => Ending::Incomplete,
-        _ if failed => Ending::Failed,
-        _ if member(body, "incomplete_details").is_some() => Ending::Incomplete,
-        // Bodies of before `status` are whole.
-        Some("completed") | None => Ending::Completed,
-        Some(_) => Ending::Incomplete,
-    };
+    let Some(ending) = ending(body, out) else { return };
     items(body, false, out);
     end(Some(body), ending, out);
 }

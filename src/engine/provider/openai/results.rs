@@ -286,6 +286,7 @@ fn file_search(item: Value<'_>) -> Vec<Part<'_>> {
     let mut parts: Vec<Part<'_>> = texts(item.get("queries")).collect();
     for result in item.get("results").into_iter().flat_map(|r| r.items()) {
         parts.extend(["filename", "text"].into_iter().filter_map(|name| string(result, name)).map(Part::Text));
+        parts.extend(result.get("attributes").filter(|a| a.members().next().is_some()).map(Part::Json));
     }
     parts
 }
