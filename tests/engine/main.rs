@@ -10,8 +10,9 @@
 
 mod bypass;
 mod conformance;
-#[path = "support/describe.rs"]
-mod describe;
+#[path = "../../fuzz/src/lib.rs"]
+mod fuzz;
+mod fuzz_corpus;
 mod journey;
 mod json;
 mod layer;
@@ -25,3 +26,5 @@ mod support;
 mod tidy;
 mod truncate;
 mod wire;
+
+use fuzz::describe;
