@@ -134,12 +134,16 @@ fn main() {
         "case", "limits", "in MiB", "peak MiB", "held MiB", "state", "ms"
     );
     let (anthropic, gemini) = ("anthropic.messages", "gemini.generate_content");
+    let numbers = |bytes: usize| result(&format!("[{}1]", "1,".repeat(bytes / 2)));
     let line = "a line of a tool's output that goes on for a while\\n";
     let text = line.repeat(LARGE / line.len());
     measure("result of 64 MiB, text", anthropic, RESULT, &[result(&format!("\"{text}\""))]);
-    let numbers = format!("[{}1]", "1,".repeat(LARGE / 2));
-    measure("result of 64 MiB, numbers", anthropic, RESULT, &[result(&numbers)]);
-    drop(numbers);
+    measure("result of 64 MiB, numbers", anthropic, RESULT, &[numbers(LARGE)]);
+    // What the default limit of a record still lets in.
+    let within = line.repeat((7 << 20) / line.len());
+    measure("result of 7 MiB, text", anthropic, RESULT, &[result(&format!("\"{within}\""))]);
+    measure("result of 7 MiB, numbers", anthropic, RESULT, &[numbers(7 << 20)]);
+    measure("result of 1.9 MiB, numbers", anthropic, RESULT, &[numbers((19 << 20) / 10)]);
     let argument = format!(
         r#"{{"type":"message","id":"m","role":"assistant","stop_reason":"tool_use","content":[{{"type":"tool_use","id":"t","name":"write","input":{{"text":"{text}"}}}}]}}"#
     );
