@@ -161,14 +161,15 @@ impl Run<'_> {
                 assert!(sent(To::DeadLetters), "rejected without a dead letter");
             }
         }
-        let json = |bytes: &[u8]| serde_json::from_slice::<serde_json::Value>(bytes).is_ok();
-        let whole = value.is_some_and(json);
         for emission in &self.out.emissions {
             match emission.to {
                 To::Verdicts => self.verdict(emission),
                 To::Redacted => {
                     let copy = emission.value.as_deref().unwrap_or_default();
-                    assert!(!whole || copy.is_empty() || json(copy), "a copy of JSON is no JSON");
+                    assert!(
+                        copy.is_empty() || is_json(copy) || !value.is_some_and(is_json),
+                        "a copy of JSON is no JSON"
+                    );
                 }
                 To::DeadLetters => {
                     let ours = |(name, _): &&(String, Vec<u8>)| name.starts_with("sluicegate_");
@@ -185,8 +186,8 @@ impl Run<'_> {
 
     fn verdict(&self, emission: &Emission) {
         let value = emission.value.as_deref().expect("a verdict has a value");
-        let verdict: serde_json::Value = serde_json::from_slice(value).expect("a verdict is JSON");
-        assert!(verdict["action"].is_string());
+        let text = std::str::from_utf8(value).expect("a verdict is text");
+        assert!(is_json(value) && text.contains(r#""action":""#), "no verdict: {text}");
         assert!(value.len() as u64 <= self.engine.settings().limits.verdict_bytes, "{} bytes", value.len());
         assert!(!shows(value) && !emission.headers.iter().any(|(_, value)| shows(value)), "a verdict shows text");
     }
@@ -232,6 +233,11 @@ impl Run<'_> {
         assert_eq!(entries(&self.state), self.changelog, "a transaction is not undone");
         self.state.begin();
     }
+}
+
+/// Read without keeping anything, which is most of what this target costs.
+fn is_json(bytes: &[u8]) -> bool {
+    serde_json::from_slice::<serde::de::IgnoredAny>(bytes).is_ok()
 }
 
 fn shows(bytes: &[u8]) -> bool {
