@@ -1,5 +1,5 @@
 # The commands of the README; each is one line of cargo or a script.
-.PHONY: test demo fmt docs bench
+.PHONY: test demo fmt docs bench fuzz
 
 test:
 	./tests/run
@@ -15,3 +15,12 @@ docs:
 
 bench:
 	cargo bench
+
+# Seconds for each target; `cargo install cargo-fuzz --locked` once, and a nightly toolchain. What is found stands in
+# fuzz/artifacts; new inputs stay under fuzz/target. `make fuzz TARGETS=step SECONDS_EACH=600`
+SECONDS_EACH ?= 60
+TARGETS ?= assemble decode json layers step translate
+fuzz:
+	for target in $(TARGETS); do mkdir -p fuzz/target/corpus/$$target && \
+	cargo +nightly fuzz run -s none $$target fuzz/target/corpus/$$target fuzz/corpus/$$target -- \
+	-max_total_time=$(SECONDS_EACH) -dict=fuzz/dictionary.txt -timeout=10 || exit 1; done

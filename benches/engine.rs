@@ -1,4 +1,5 @@
-//! What a step costs: streamed deltas, and tool results of two sizes.
+//! What a step costs: streamed fragments, structured events, tool results of two sizes; and whether a long
+//! argument costs more a byte than a short one.
 //!
 //! `cargo bench --bench engine --no-default-features`. One core. Items are records, bytes are record values;
 //! allocations are counted. Figures are in `docs/performance.md`.
@@ -11,129 +12,72 @@
     reason = "tests read files and clocks, and fail by panicking"
 )]
 
+mod support;
+
 use divan::counter::{BytesCount, ItemsCount};
 use divan::{AllocProfiler, Bencher};
-use sluicegate::engine::policy::Profile;
-use sluicegate::engine::state::PartitionState;
-use sluicegate::engine::{Engine, Input, Out, Settings};
+use sluicegate::engine::{Engine, Limits};
+use std::time::{Duration, Instant};
+use support::{CHUNK, Feed, RESULT, STREAMS, Stream, engine, prose};
 
 #[global_allocator]
 static ALLOC: AllocProfiler = AllocProfiler::system();
 
 fn main() {
     divan::main();
-}
-
-fn engine() -> Engine {
-    Engine::new(Settings::local(Profile::Standard)).unwrap_or_else(|problems| panic!("{problems:?}"))
-}
-
-/// A stream of records, fed in order to one partition.
-struct Feed<'e> {
-    engine: &'e Engine,
-    state: PartitionState,
-    out: Out,
-    offset: i64,
-    provider: &'static str,
-}
-
-impl<'e> Feed<'e> {
-    fn new(engine: &'e Engine, provider: &'static str) -> Self {
-        let mut state = PartitionState::new();
-        state.begin();
-        Self { engine, state, out: Out::default(), offset: 0, provider }
-    }
-
-    fn record(&mut self, kind: &str, value: &[u8]) {
-        let headers: [(&str, Option<&[u8]>); 7] = [
-            ("content-type", Some(b"application/json")),
-            ("ce_specversion", Some(b"1.0")),
-            ("ce_id", Some(b"e-1")),
-            ("ce_source", Some(b"/fleet/bench")),
-            ("ce_type", Some(kind.as_bytes())),
-            ("ce_provider", Some(self.provider.as_bytes())),
-            ("ce_responseid", Some(b"r-1")),
-        ];
-        let input = Input {
-            topic: "agent.events",
-            partition: 0,
-            offset: self.offset,
-            timestamp: Some(1_767_225_600_000 + self.offset),
-            key: Some(b"c-1"),
-            headers: &headers,
-            value: Some(value),
-        };
-        self.offset += 1;
-        self.engine.step(&mut self.state, &input, &mut self.out);
-        divan::black_box(&self.out);
-        if self.offset % 64 == 0 {
-            self.state.accept();
-            self.state.begin();
-        }
+    if std::env::args().skip(1).all(|argument| argument.starts_with('-') || argument == "linearity") {
+        linearity();
     }
 }
 
-const CHUNK: &str = "io.sluicegate.model.chunk.v1";
 const DELTAS: usize = 1000;
 
-/// A thousand argument fragments of one Anthropic call.
-#[divan::bench]
-fn anthropic_deltas(bencher: Bencher<'_, '_>) {
-    let engine = engine();
-    let delta = br#"{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"an argument of the usual length, "}}"#;
+/// A thousand argument fragments of one call, each a value of 214 bytes with ten headers.
+#[divan::bench(args = STREAMS.iter().map(|stream| stream.provider))]
+fn deltas(bencher: Bencher<'_, '_>, provider: &'static str) {
+    let (engine, stream) = (engine(Limits::default()), Stream::of(provider));
+    let delta = stream.sized(214);
     bencher
         .counter(ItemsCount::new(DELTAS))
         .counter(BytesCount::new(DELTAS * delta.len()))
         .with_inputs(|| {
-            let mut feed = Feed::new(&engine, "anthropic.messages");
-            feed.record(CHUNK, br#"{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","content":[]}}"#);
-            feed.record(CHUNK, br#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"toolu_1","name":"search","input":{}}}"#);
+            let mut feed = Feed::new(&engine, stream.provider);
+            for record in stream.before {
+                feed.record(CHUNK, record.as_bytes());
+            }
             feed
         })
         .bench_local_refs(|feed| {
             for _ in 0..DELTAS {
-                feed.record(CHUNK, delta);
+                feed.record(CHUNK, &delta);
             }
         });
 }
 
-/// A thousand argument fragments of one Chat call, padded as OpenAI pads them.
-#[divan::bench]
-fn chat_deltas(bencher: Bencher<'_, '_>) {
-    let engine = engine();
-    let delta = br#"{"id":"chatcmpl-CFQ1","object":"chat.completion.chunk","created":1,"model":"gpt","service_tier":"default","system_fingerprint":null,"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"an argument of the usual length, "}}]},"logprobs":null,"finish_reason":null}],"obfuscation":"k3hT9sQ"}"#;
+/// A thousand fragments in structured events of 800 bytes.
+#[divan::bench(args = STREAMS.iter().map(|stream| stream.provider))]
+fn structured(bencher: Bencher<'_, '_>, provider: &'static str) {
+    let (engine, stream) = (engine(Limits::default()), Stream::of(provider));
+    let around = |data: &str| {
+        format!(
+            r#"{{"specversion":"1.0","id":"6f1c1c9e-0000-4000-8000-000000000001","source":"/fleet/bench","type":"{CHUNK}","datacontenttype":"application/json","time":"2026-01-01T00:00:00Z","provider":"{provider}","conversation":"c-1","responseid":"r-1","fleet":"bench","agent":"agent-1","traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01","data":{data}}}"#
+        )
+    };
+    let event = around(stream.fragment);
+    let event = event.replace('@', &prose(800 - (event.len() - 1))).into_bytes();
     bencher
         .counter(ItemsCount::new(DELTAS))
-        .counter(BytesCount::new(DELTAS * delta.len()))
+        .counter(BytesCount::new(DELTAS * event.len()))
         .with_inputs(|| {
-            let mut feed = Feed::new(&engine, "openai.chat");
-            feed.record(CHUNK, br#"{"id":"chatcmpl-CFQ1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"role":"assistant","tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"search","arguments":""}}]},"finish_reason":null}]}"#);
-            feed
-        })
-        .bench_local_refs(|feed| {
-            for _ in 0..DELTAS {
-                feed.record(CHUNK, delta);
+            let mut feed = Feed::new(&engine, stream.provider);
+            for record in stream.before {
+                feed.structured(around(record).as_bytes());
             }
-        });
-}
-
-/// A thousand argument fragments of one Responses call, padded as OpenAI pads them.
-#[divan::bench]
-fn responses_deltas(bencher: Bencher<'_, '_>) {
-    let engine = engine();
-    let delta = br#"{"type":"response.function_call_arguments.delta","sequence_number":7,"item_id":"fc_68c2e6f7b72c8193ba1f552552c8dc92","output_index":0,"delta":"an argument of the usual length, ","obfuscation":"k3hT9sQ"}"#;
-    bencher
-        .counter(ItemsCount::new(DELTAS))
-        .counter(BytesCount::new(DELTAS * delta.len()))
-        .with_inputs(|| {
-            let mut feed = Feed::new(&engine, "openai.responses");
-            feed.record(CHUNK, br#"{"type":"response.created","sequence_number":0,"response":{"id":"resp_1","status":"in_progress","output":[]}}"#);
-            feed.record(CHUNK, br#"{"type":"response.output_item.added","sequence_number":1,"output_index":0,"item":{"type":"function_call","id":"fc_1","call_id":"call_1","name":"search","arguments":"","status":"in_progress"}}"#);
             feed
         })
         .bench_local_refs(|feed| {
             for _ in 0..DELTAS {
-                feed.record(CHUNK, delta);
+                feed.structured(&event);
             }
         });
 }
@@ -142,7 +86,7 @@ fn responses_deltas(bencher: Bencher<'_, '_>) {
 #[divan::bench(args = [2 << 10, 20 << 10])]
 fn tool_results(bencher: Bencher<'_, '_>, size: usize) {
     const RESULTS: usize = 100;
-    let engine = engine();
+    let engine = engine(Limits::default());
     let results: Vec<Vec<u8>> = (0..RESULTS)
         .map(|n| {
             let line =
@@ -162,7 +106,62 @@ fn tool_results(bencher: Bencher<'_, '_>, size: usize) {
         .with_inputs(|| Feed::new(&engine, "anthropic.messages"))
         .bench_local_refs(|feed| {
             for result in &results {
-                feed.record("io.sluicegate.tool.result.v1", result);
+                feed.record(RESULT, result);
             }
         });
+}
+
+/// Argument text of one run, bytes.
+const TEXT: usize = 4 << 20;
+const SHORT: usize = 4 << 10;
+/// What a fragment brings: 4 MiB in 40 000 of them.
+const FRAGMENT: usize = TEXT / 40_000;
+
+/// The same text as one argument of 4 MiB and as arguments of 4 KiB: streamed, committed every thousand records
+/// with its entries encoded, ended, judged. Both in turns; the fastest of each counts.
+fn linearity() {
+    let limits = Limits { call_bytes: 8 << 20, conversation_bytes: 16 << 20, ..Limits::default() };
+    let engine = engine(limits);
+    println!("\nlinearity: nanoseconds a byte of argument text, fastest of 7; verdicts of calls");
+    for stream in &STREAMS {
+        let (mut long, mut short) = (Duration::MAX, Duration::MAX);
+        let mut verdicts = (0, 0);
+        for _ in 0..7 {
+            let (one, many) = (streamed(&engine, stream, TEXT), streamed(&engine, stream, SHORT));
+            (long, short) = (long.min(one.0), short.min(many.0));
+            verdicts = (one.1, many.1);
+        }
+        let each = |time: Duration| time.as_secs_f64() * 1e9 / TEXT as f64;
+        println!(
+            "{:<24} 4 MiB {:>6.2}  4 KiB {:>6.2}  ratio {:.2}  {} of 1, {} of {}",
+            stream.provider,
+            each(long),
+            each(short),
+            long.as_secs_f64() / short.as_secs_f64(),
+            verdicts.0,
+            verdicts.1,
+            TEXT / SHORT,
+        );
+    }
+}
+
+/// The time to stream 4 MiB as arguments of that size, and the verdicts that gave.
+fn streamed(engine: &Engine, stream: &Stream, call: usize) -> (Duration, u64) {
+    let fragment = stream.with(FRAGMENT);
+    let mut feed = Feed::new(engine, stream.provider);
+    (feed.transaction, feed.writes) = (1000, true);
+    let began = Instant::now();
+    for _ in 0..TEXT / call {
+        for record in stream.before {
+            feed.record(CHUNK, record.as_bytes());
+        }
+        for _ in 0..call / FRAGMENT {
+            feed.record(CHUNK, &fragment);
+        }
+        for record in stream.behind {
+            feed.record(CHUNK, record.as_bytes());
+        }
+    }
+    feed.commit();
+    (began.elapsed(), feed.verdicts)
 }

@@ -14,8 +14,12 @@ mod conformance;
 #[path = "support/describe.rs"]
 mod describe;
 mod detect;
+mod docs;
 mod field_bugs;
 mod framing;
+#[path = "../../fuzz/src/lib.rs"]
+mod fuzz;
+mod fuzz_corpus;
 mod gemini;
 mod journey;
 mod json;
@@ -34,3 +38,5 @@ mod tidy;
 mod truncate;
 mod wire;
 mod xai;
+
+use fuzz::describe;
