@@ -31,7 +31,7 @@ pub fn detect(data: Value<'_>) -> Option<(Option<Provider>, EventType)> {
     if has("call_id") && (has("tool") || has("idempotency_key") || has("arguments_sha256")) {
         return Some((None, EventType::ToolStarted));
     }
-    if has("candidates") || has("promptFeedback") {
+    if has("candidates") || has("promptFeedback") || has("usageMetadata") && has("responseId") {
         return Some((Some(Provider::GeminiGenerateContent), EventType::ModelChunk));
     }
     const SERVER: [&str; 5] = ["goAway", "serverContent", "setupComplete", "toolCall", "toolCallCancellation"];

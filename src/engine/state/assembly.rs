@@ -10,19 +10,16 @@
 //! where the provider cut.
 
 use super::conversation::{Call, CallStatus, Exchange, Opened, ResponseState, Slots, TextSource, stricter};
-use super::item::agree;
 use super::journal::{Progress, Undo};
-use super::leaves::{self, Leaf};
 use super::session::Session;
 use super::store::clip;
 use super::{At, Ready, StateLimits};
 use crate::engine::Millis;
 use crate::engine::event::Provider;
 use crate::engine::event::{
-    Args, CallFacts, CutReason, Event, Executor, Fate, Form, ItemStatus, LeafValue, ResultItem, Slot, Stop,
+    Args, CallFacts, CutReason, Event, Executor, Fate, Form, ItemStatus, ResultItem, Slot, Stop,
 };
 use crate::engine::json::{Kind, Value};
-use std::borrow::Cow;
 
 /// Choices of one response whose endings are kept apart.
 const CHOICES: usize = 128;
@@ -176,67 +173,6 @@ impl Session<'_> {
         calls.into_iter().map(|(_, n)| n).collect()
     }
 
-    /// The place of a call that opens where the wire numbers none. Calls of such a response follow on one
-    /// another: what was not closed before the next one opens is void.
-    fn next_arrival(&mut self, exchange: u32, slot: Slot, ready: &mut Vec<Ready>) -> Slot {
-        let Some(known) = self.conversation().exchanges.get(&exchange).filter(|_| slot.is_arrival()) else {
-            return slot;
-        };
-        let place = Slot(known.arrivals, slot.1);
-        let last = self.latest_arrival(exchange, slot);
-        let last = self.latest(exchange, last).and_then(|n| Some((n, self.call(n)?)));
-        match last.filter(|(_, call)| call.status == CallStatus::Open) {
-            // Code that the provider runs has no end marker: what comes behind it is one.
-            Some((n, call)) if call.executor == Executor::Provider => {
-                let time = call.touched;
-                self.close(n, ItemStatus::Complete, time);
-            }
-            Some((n, call)) => {
-                let reason = if call.orphan { CutReason::Orphan } else { CutReason::Superseded };
-                self.finish(n, CallStatus::Cut(reason), ready);
-            }
-            None => {}
-        }
-        self.tally(exchange, |e| e.arrivals = e.arrivals.saturating_add(1));
-        place
-    }
-    /// The place of the open call that this one goes on with: code that the provider runs comes in pieces, each
-    /// of which looks like the first.
-    fn continued(&self, exchange: u32, facts: &CallFacts<'_>) -> Option<Slot> {
-        if !facts.slot.is_arrival() || facts.executor != Executor::Provider {
-            return None;
-        }
-        let call = self.latest(exchange, self.latest_arrival(exchange, facts.slot)).and_then(|n| self.call(n))?;
-        let id = facts.id.map(attribute).unwrap_or_default();
-        let same = call.executor == facts.executor && call.form == facts.form && !call.orphan;
-        (same && call.status == CallStatus::Open && agree(&call.id, &id)).then_some(call.slot)
-    }
-    /// Where calls are numbered by arrival, a whole call of which no value was said has no arguments.
-    fn without_arguments(&mut self, n: u32) {
-        if self.call(n).is_some_and(|c| c.is_open() && !c.orphan && c.source == TextSource::None) {
-            self.edit_progress(n, |call| call.source = TextSource::Restated);
-        }
-    }
-    /// The provider takes a call back. One that is still open is cut; one that was final is marked, since a
-    /// host may have been told that it may run.
-    fn cancel(&mut self, id: &[u8], ready: &mut Vec<Ready>) {
-        let Some((n, status)) = self.call_by_id(id).map(|(n, call)| (n, call.status)) else { return };
-        match status {
-            CallStatus::Open | CallStatus::Closed(_) => self.finish(n, CallStatus::Cut(CutReason::Cancelled), ready),
-            CallStatus::Final => self.edit_facts(n, |call| call.cancelled = true),
-            CallStatus::Cut(_) => {}
-        }
-    }
-    /// The place of the latest call of a choice where the wire numbers none; the next free one if there is none.
-    fn latest_arrival(&self, exchange: u32, slot: Slot) -> Slot {
-        let Some(known) = self.conversation().exchanges.get(&exchange).filter(|_| slot.is_arrival()) else {
-            return slot;
-        };
-        let earlier = (0..known.arrivals).rev().take(CHOICES).map(|at| Slot(at, slot.1));
-        let mut there = earlier.filter(|at| self.latest(exchange, *at).is_some());
-        there.next().unwrap_or(Slot(known.arrivals, slot.1))
-    }
-
     // --- endings
 
     /// The call has ended: nothing changes it any more but its judgement.
@@ -244,21 +180,6 @@ impl Session<'_> {
         let status = self.assembled(n, status);
         self.edit_progress(n, |call| call.status = status);
         ready.push(Ready::Call(n));
-    }
-    /// Leaves become the object that they mean; a call whose leaves mean none must not run.
-    fn assembled(&mut self, n: u32, status: CallStatus) -> CallStatus {
-        let Some(call) = self.call(n).filter(|call| call.source == TextSource::Leaves) else { return status };
-        let built = (status == CallStatus::Final).then(|| leaves::assemble(&call.text));
-        let status = match &built {
-            Some(Ok(text)) if !self.fits(n, text.len()) => CallStatus::Cut(CutReason::Limit),
-            Some(Err(_)) => CallStatus::Cut(CutReason::Undecodable),
-            Some(Ok(_)) | None => status,
-        };
-        match built.and_then(Result::ok).filter(|_| status == CallStatus::Final) {
-            Some(text) => self.replace(n, &text, TextSource::Restated, true),
-            None => self.replace(n, &[], TextSource::None, false),
-        }
-        status
     }
     fn cut_where(&mut self, exchange: u32, reason: CutReason, which: impl Fn(&Call) -> bool, ready: &mut Vec<Ready>) {
         for n in self.open_calls(exchange) {
@@ -414,55 +335,6 @@ impl Session<'_> {
         }
         self.stored.index.resize(before, call.text.len() as u64);
     }
-    /// A leaf of an argument object joins the log of the call that is open; without one it is an orphan.
-    fn leaf(
-        &mut self,
-        exchange: u32,
-        slot: Slot,
-        (path, value, more): (Value<'_>, LeafValue<'_>, bool),
-        at: At,
-        ready: &mut Vec<Ready>,
-    ) {
-        let place = self.latest_arrival(exchange, slot);
-        let n = match self.latest(exchange, place) {
-            Some(n) if self.is_open(n) => n,
-            Some(_) => return,
-            None => {
-                let slot = self.next_arrival(exchange, slot, ready);
-                let orphan = Call { orphan: true, ..Call::new(exchange, slot, opened(at)) };
-                let Some(n) = self.admit(exchange, orphan, ready) else { return };
-                n
-            }
-        };
-        let (path, text) = (path.text().unwrap_or_default(), text_of(value).unwrap_or_default());
-        let leaf = match value {
-            LeafValue::Text(_) => Leaf::Text { text: &text, more },
-            LeafValue::Number(number) => Leaf::Number(number.raw()),
-            LeafValue::Bool(value) => Leaf::Bool(value),
-            LeafValue::Null => Leaf::Null,
-        };
-        let Some(call) = self.stored.conversation.calls.get_mut(&n) else { return };
-        self.log.push_text(self.key, n, call);
-        call.fragments = call.fragments.saturating_add(1);
-        call.touched = call.touched.max(at.time);
-        // Behind an end marker or a whole value, or in what takes no leaves: what is meant cannot be told.
-        let takes = matches!(call.source, TextSource::None | TextSource::Leaves);
-        let client = call.executor == Executor::Client;
-        if call.status != CallStatus::Open || !takes || !client {
-            call.conflict = true;
-            return;
-        }
-        let before = call.text.len() as u64;
-        let added = leaves::size(&path, leaf) as u64;
-        let held = self.stored.index.bytes + added;
-        if before + added > self.limits.call_bytes || held > self.limits.conversation_bytes {
-            self.overflow(n, before + added, ready);
-            return;
-        }
-        call.source = TextSource::Leaves;
-        leaves::push(&mut call.text, &path, leaf);
-        self.stored.index.resize(before, before + added);
-    }
     /// Replaces the text; the old one moves into the journal.
     pub(super) fn replace(&mut self, n: u32, text: &[u8], source: TextSource, raw: bool) {
         let Some(call) = self.stored.conversation.calls.get_mut(&n) else { return };
@@ -513,13 +385,6 @@ impl Session<'_> {
 
 pub(super) fn opened(at: At) -> Opened {
     Opened { offset: at.offset, time: at.time }
-}
-
-fn text_of<'r>(value: LeafValue<'r>) -> Option<Cow<'r, [u8]>> {
-    match value {
-        LeafValue::Text(text) => text.text(),
-        LeafValue::Number(_) | LeafValue::Bool(_) | LeafValue::Null => None,
-    }
 }
 
 /// The value a call was opened with stands in for one that never came: parts of it were streamed, the whole

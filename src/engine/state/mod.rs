@@ -12,6 +12,7 @@
 //! rollback or a restore gives the same ones; eviction goes by record offset, never by map order or by where
 //! a transaction began.
 
+mod arrival;
 pub mod assembly;
 mod changelog;
 pub mod codec;
