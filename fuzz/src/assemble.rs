@@ -25,6 +25,7 @@ const LIMITS: StateLimits = StateLimits {
     partition_bytes: 12_000,
     call_ttl_ms: 20,
     conversation_ttl_ms: 200,
+    reorder_window_ms: 10,
 };
 
 const SLOTS: [Slot; 8] = [
@@ -223,6 +224,13 @@ impl Run {
             }
             b'L' => {
                 let (path, leaf) = (value(pick(&PATHS, b)), value(LEAVES[digit(b) / 8 % LEAVES.len()]));
+                let leaf = match leaf.raw() {
+                    [b'"', ..] => LeafValue::Text(leaf),
+                    [b't', ..] => LeafValue::Bool(true),
+                    [b'f', ..] => LeafValue::Bool(false),
+                    [b'n', ..] => LeafValue::Null,
+                    _ => LeafValue::Number(leaf),
+                };
                 Event::Leaf { slot: pick(&SLOTS, a), path, value: leaf, more: digit(b) % 2 == 1 }
             }
             b'R' => Event::Restate { slot: pick(&SLOTS, a), args: args(b) },

@@ -69,7 +69,7 @@ fn said(provider: Provider, kind: EventType, data: &[u8]) -> Said {
         return Said { lines: Vec::new(), whole: false };
     };
     detect_provider(&bump, &envelope, JsonLimits::default());
-    let translated = translate(&bump, &envelope, provider, JsonLimits::default());
+    let translated = translate(&bump, &envelope, provider, &[], JsonLimits::default());
     if let Some((value, _)) = translated.unclear {
         assert!(std::ptr::eq(root(value.layer()), envelope.record));
         assert!(map_range(value.span(), envelope.record).is_some());

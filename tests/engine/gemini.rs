@@ -2,7 +2,7 @@
 
 use crate::support::{Partition, body, engine, files, header, lines, shared, verdicts};
 use serde_json::{Value, json};
-use sluicegate::engine::policy::Profile;
+use sluicegate::engine::policy::{Dialect, Profile, SchemaCache};
 use sluicegate::engine::{Emission, To};
 
 const CHUNK: &str = "io.sluicegate.model.chunk.v1";
@@ -385,6 +385,56 @@ fn arguments_are_held_against_googles_schemas() {
     talk.say(REQUEST, GENERATE, &request(SCHEMA, "parameters"));
     talk.say(RESPONSE, GENERATE, &parts(json!([call("g", json!({}))]), Some("STOP")).to_string());
     assert_eq!(rules(&talk.all, "tool_call", "unknown_tool").len(), 1);
+}
+
+#[test]
+fn googles_schemas_become_json_schemas() {
+    let cache = SchemaCache::default();
+    for (schema, fits, not) in [
+        (
+            json!({"type": "STRING", "nullable": true, "enum": ["a"]}),
+            vec![json!("a"), json!(null)],
+            vec![json!("b"), json!(1)],
+        ),
+        (json!({"type": "INTEGER", "nullable": false}), vec![json!(1)], vec![json!(null), json!("1")]),
+        (
+            json!({"any_of": [{"type": "NUMBER"}, {"type": "OBJECT", "nullable": true}]}),
+            vec![json!(1), json!(null)],
+            vec![json!("a")],
+        ),
+        (
+            json!({"type": "STRING", "min_length": "2", "maxLength": "3"}),
+            vec![json!("ab")],
+            vec![json!("a"), json!("abcd")],
+        ),
+        (json!({"type": "TYPE_UNSPECIFIED"}), vec![json!(1), json!("a")], vec![]),
+        (json!({"type": ["STRING", "null"]}), vec![json!("a"), json!(null)], vec![json!(1)]),
+        // Names of properties, values of `enum` and defaults are no keywords.
+        (
+            json!({"type": "OBJECT", "properties": {"nullable": {"type": "BOOLEAN"}, "min_items": {"enum": ["STRING"]}}, "default": {"type": "X"}}),
+            vec![json!({"nullable": true, "min_items": "STRING"})],
+            vec![json!({"nullable": 1}), json!({"min_items": "string"})],
+        ),
+        (
+            json!({"type": "OBJECT", "defs": {"n": {"type": "INTEGER"}}, "properties": {"a": {"ref": "#/defs/n"}}}),
+            vec![json!({"a": 1})],
+            vec![json!({"a": "1"})],
+        ),
+        (
+            json!({"type": "ARRAY", "items": {"type": "ARRAY", "items": {"type": "STRING"}}}),
+            vec![json!([["a"]])],
+            vec![json!([[1]])],
+        ),
+    ] {
+        let compiled = cache.get_in(Dialect::Gemini, schema.to_string().as_bytes(), false);
+        assert_eq!(compiled.flaw(), None, "{schema}");
+        assert!(fits.iter().all(|value| compiled.accepts(value)), "{schema}");
+        assert!(!not.iter().any(|value| compiled.accepts(value)), "{schema}");
+    }
+    // The same bytes in another dialect are another schema.
+    let schema = br#"{"type":"string","nullable":true}"#;
+    assert!(!cache.get(schema, false).accepts(&json!(null)));
+    assert!(cache.get_in(Dialect::Gemini, schema, false).accepts(&json!(null)));
 }
 
 fn answered(response: &Value, media: &Value) -> String {

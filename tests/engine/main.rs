@@ -11,8 +11,6 @@
 mod bypass;
 mod chat;
 mod conformance;
-#[path = "support/describe.rs"]
-mod describe;
 mod detect;
 mod docs;
 mod field_bugs;

@@ -9,7 +9,7 @@
 //! | `openai.chat` | `object: chat.completion.chunk`; `choices[]` with `delta`, or empty beside an `id` | `object: chat.completion`; `choices[]` with `message` | `messages[]` with marks of Chat |
 //! | `xai.chat` | as above, where `model` begins with `grok` | as above | as above |
 //! | `anthropic.messages` | `type` of its events, `error` nested | `type: message` | `messages[]` with marks of Messages |
-//! | `gemini.generate_content` | `candidates`, `promptFeedback`, `usageMetadata` beside a `modelVersion`, `error` with `code` and `status` | as a chunk | `contents[]` |
+//! | `gemini.generate_content` | `candidates`, `promptFeedback`, `usageMetadata` beside `modelVersion` or `responseId`, `error` with `code` and `status` | as a chunk | `contents[]` |
 //! | `gemini.live` | `serverContent`, `setupComplete`, `toolCall`, `toolCallCancellation`, `goAway` | | `setup`, `clientContent`, `realtimeInput`, `toolResponse`, also in snake case |
 //! | `mcp` | `jsonrpc`, one message or a batch | | |
 //!
@@ -31,6 +31,10 @@ use bumpalo::Bump;
 pub fn detect(data: Value<'_>) -> Option<(Option<Provider>, EventType)> {
     match data.kind() {
         Kind::Array => {
+            // A server writes the rest of its messages, so one of them makes a batch whatever else is in it.
+            if data.items().any(|item| item.get("jsonrpc").is_some()) {
+                return Some((Some(Provider::Mcp), EventType::McpMessage));
+            }
             let mut told = Told::default();
             data.items().for_each(|item| told.add(detect_one(item)));
             told.agreed().filter(|(_, kind)| matches!(kind, EventType::ModelChunk | EventType::McpMessage))
@@ -147,7 +151,7 @@ fn gemini(data: Value<'_>) -> Option<(Provider, EventType)> {
         let status = error.get("status").is_some_and(|status| status.kind() == Kind::String);
         status && error.get("code").is_some_and(|code| code.kind() == Kind::Number)
     });
-    let usage = is_object("usageMetadata") && has("modelVersion");
+    let usage = is_object("usageMetadata") && (has("modelVersion") || has("responseId"));
     let body = has("candidates") || is_object("promptFeedback") || usage || failed;
     body.then_some((Provider::GeminiGenerateContent, EventType::ModelChunk))
 }

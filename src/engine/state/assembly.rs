@@ -12,14 +12,13 @@
 use super::arrival::breaks_off;
 use super::conversation::{Call, CallStatus, Exchange, Opened, ResponseState, Slots, TextSource, stricter};
 use super::journal::{Progress, Undo};
-use super::leaves::{self, Leaf};
 use super::session::Session;
 use super::store::clip;
 use super::{At, Ready, StateLimits};
 use crate::engine::Millis;
 use crate::engine::event::Provider;
 use crate::engine::event::{
-    Args, CallFacts, CutReason, Event, Executor, Fate, Form, ItemStatus, LeafValue, ResultItem, Slot, Stop,
+    Args, CallFacts, CutReason, Event, Executor, Fate, Form, ItemStatus, ResultItem, Slot, Stop,
 };
 use crate::engine::json::{Kind, Value};
 use std::borrow::Cow;
@@ -199,37 +198,11 @@ impl Session<'_> {
 
     // --- endings
 
-    /// The provider takes a call back. One that is still open is cut; one that was final is marked, since a
-    /// host may have been told that it may run.
-    fn cancel(&mut self, id: &[u8], ready: &mut Vec<Ready>) {
-        let Some((n, status)) = self.call_by_id(id).map(|(n, call)| (n, call.status)) else { return };
-        match status {
-            CallStatus::Open | CallStatus::Closed(_) => self.finish(n, CallStatus::Cut(CutReason::Cancelled), ready),
-            CallStatus::Final => self.edit_facts(n, |call| call.cancelled = true),
-            CallStatus::Cut(_) => {}
-        }
-    }
-
     /// The call has ended: nothing changes it any more but its judgement.
     pub(super) fn finish(&mut self, n: u32, status: CallStatus, ready: &mut Vec<Ready>) {
         let status = self.assembled(n, status);
         self.edit_progress(n, |call| call.status = status);
         ready.push(Ready::Call(n));
-    }
-    /// Leaves become the object that they mean; a call whose leaves mean none must not run.
-    fn assembled(&mut self, n: u32, status: CallStatus) -> CallStatus {
-        let Some(call) = self.call(n).filter(|call| call.source == TextSource::Leaves) else { return status };
-        let built = (status == CallStatus::Final).then(|| leaves::assemble(&call.text));
-        let status = match &built {
-            Some(Ok(text)) if !self.fits(n, text.len()) => CallStatus::Cut(CutReason::Limit),
-            Some(Err(_)) => CallStatus::Cut(CutReason::Undecodable),
-            Some(Ok(_)) | None => status,
-        };
-        match built.and_then(Result::ok).filter(|_| status == CallStatus::Final) {
-            Some(text) => self.replace(n, &text, TextSource::Restated, true),
-            None => self.replace(n, &[], TextSource::None, false),
-        }
-        status
     }
     fn cut_where(&mut self, exchange: u32, reason: CutReason, which: impl Fn(&Call) -> bool, ready: &mut Vec<Ready>) {
         for n in self.open_calls(exchange) {
@@ -398,55 +371,6 @@ impl Session<'_> {
         }
         self.stored.index.resize(before, call.text.len() as u64);
     }
-    /// A leaf of an argument object joins the log of the call that is open; without one it is an orphan.
-    fn leaf(
-        &mut self,
-        exchange: u32,
-        slot: Slot,
-        (path, value, more): (Value<'_>, LeafValue<'_>, bool),
-        at: At,
-        ready: &mut Vec<Ready>,
-    ) {
-        let place = self.latest_arrival(exchange, slot);
-        let n = match self.latest(exchange, place) {
-            Some(n) if self.is_open(n) => n,
-            Some(_) => return,
-            None => {
-                let slot = self.next_arrival(exchange, slot, None, ready);
-                let orphan = Call { orphan: true, ..Call::new(exchange, slot, opened(at)) };
-                let Some(n) = self.admit(exchange, orphan, ready) else { return };
-                n
-            }
-        };
-        let (path, text) = (path.text().unwrap_or_default(), text_of(value).unwrap_or_default());
-        let leaf = match value {
-            LeafValue::Text(_) => Leaf::Text { text: &text, more },
-            LeafValue::Number(number) => Leaf::Number(number.raw()),
-            LeafValue::Bool(value) => Leaf::Bool(value),
-            LeafValue::Null => Leaf::Null,
-        };
-        let Some(call) = self.stored.conversation.calls.get_mut(&n) else { return };
-        self.log.push_text(self.key, n, call);
-        call.fragments = call.fragments.saturating_add(1);
-        call.touched = call.touched.max(at.time);
-        // Behind an end marker or a whole value, or in what takes no leaves: what is meant cannot be told.
-        let takes = matches!(call.source, TextSource::None | TextSource::Leaves);
-        let client = call.executor == Executor::Client;
-        if call.status != CallStatus::Open || !takes || !client {
-            call.conflict = true;
-            return;
-        }
-        let before = call.text.len() as u64;
-        let added = leaves::size(&path, leaf) as u64;
-        let held = self.stored.index.bytes + added;
-        if before + added > self.limits.call_bytes || held > self.limits.conversation_bytes {
-            self.overflow(n, before + added, ready);
-            return;
-        }
-        call.source = TextSource::Leaves;
-        leaves::push(&mut call.text, &path, leaf);
-        self.stored.index.resize(before, before + added);
-    }
     /// Replaces the text; the old one moves into the journal.
     pub(super) fn replace(&mut self, n: u32, text: &[u8], source: TextSource, raw: bool) {
         let Some(call) = self.stored.conversation.calls.get_mut(&n) else { return };
@@ -499,13 +423,6 @@ impl Session<'_> {
 
 pub(super) fn opened(at: At) -> Opened {
     Opened { offset: at.offset, time: at.time }
-}
-
-fn text_of<'r>(value: LeafValue<'r>) -> Option<Cow<'r, [u8]>> {
-    match value {
-        LeafValue::Text(text) => text.text(),
-        LeafValue::Number(_) | LeafValue::Bool(_) | LeafValue::Null => None,
-    }
 }
 
 /// The value a call was opened with stands in for one that never came: parts of it were streamed, the whole

@@ -1,7 +1,10 @@
 //! Leaves of a streamed argument object: what goes in comes out, and what means no object is refused.
 
+use super::script::*;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
+use sluicegate::engine::provider::Provider;
+use sluicegate::engine::state::StateLimits;
 use sluicegate::engine::state::leaves::{Leaf, Malformed, assemble, push, size};
 use std::time::{Duration, Instant};
 
@@ -208,4 +211,55 @@ fn time_is_linear_in_the_log() {
     let ok = logs.map(|log| assemble(&log).is_ok());
     assert_eq!(ok, [true, true, false, true]);
     assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+}
+
+const OPEN: &str = r#"["open","next",{"name":"f","form":"value"}]"#;
+const CLOSE: &str = r#"["close","next"]"#;
+const STOP: &str = r#"["stop","final","final",0]"#;
+const END: &str = r#"["end"]"#;
+
+#[track_caller]
+fn check_leaves(script: &[&str], expected: &[&str]) {
+    check_as(Provider::GeminiGenerateContent, &LIMITS, script, expected);
+}
+
+/// Each of them also with a rollback behind every event, and with a restore.
+#[test]
+fn calls_of_leaves() {
+    let a = r#"["leaf","next","$.a","x","more"]"#;
+    let end = r#"["leaf","next","$.a",""]"#;
+    let pair = [r#"["leaf","next","$.b[0]","\ud83d","more"]"#, r#"["leaf","next","$.b[0]","\ude00"]"#];
+    check_leaves(&[OPEN, a, a, end, pair[0], pair[1], CLOSE, STOP, END], &[r#"- f final {"a":"xx","b":["😀"]}"#]);
+    check_leaves(&[OPEN, CLOSE, OPEN, a, end, CLOSE, STOP, END], &["- f final -", r#"- f final {"a":"x"}"#]);
+    check_leaves(&[OPEN, a, OPEN, CLOSE, STOP, END], &["- f superseded -", "- f final -"]);
+    check_leaves(&[OPEN, a, end, STOP, END], &["- f item_incomplete -"]);
+    check_leaves(&[OPEN, a, CLOSE, STOP, END], &["- f undecodable -"]);
+    check_leaves(&[OPEN, a, end, CLOSE, r#"["closed"]"#], &["- f transport_closed -"]);
+    check_leaves(&[a, end, CLOSE, STOP, END], &["- - orphan -"]);
+    check_leaves(&[OPEN, a, end, CLOSE, a, STOP, END], &[r#"- f final {"a":"x"} !conflict"#]);
+    check_leaves(&[OPEN, r#"["append","next","text"]"#, CLOSE, STOP, END], &["- f item_incomplete -"]);
+}
+
+#[test]
+fn leaves_are_bounded_like_text() {
+    let limits = StateLimits { call_bytes: 200, ..LIMITS };
+    let leaf = format!(r#"["leaf","next","$.a","{}","more"]"#, "x".repeat(90));
+    let script = [OPEN, &leaf, &leaf, &leaf, CLOSE, STOP, END];
+    check_as(Provider::GeminiGenerateContent, &limits, &script, &["- f limit -"]);
+    // What is short as leaves may be long as JSON.
+    let leaf = format!(r#"["leaf","next","$.a","{}"]"#, "\\u0001".repeat(90));
+    check_as(Provider::GeminiGenerateContent, &limits, &[OPEN, &leaf, CLOSE, STOP, END], &["- f limit -"]);
+}
+
+#[test]
+fn a_call_is_taken_back() {
+    let item = |id: &str| format!(r#"["item","next",{{"id":"{id}","name":"f","form":"value","raw":{{}}}}]"#);
+    let script = [&item("a"), r#"["cancel","a"]"#, &item("b"), r#"["stop","final","carry"]"#, END, r#"["cancel","b"]"#];
+    for way in [Way::Once, Way::Restored, Way::Undone] {
+        let (out, state) = run(way, Provider::GeminiLive, &LIMITS, &script);
+        assert_eq!(out, ["a f cancelled {}", "b f final {}"]);
+        let conversation = state.get(KEY).expect("the conversation");
+        let marked: Vec<bool> = conversation.calls.values().map(|call| call.cancelled).collect();
+        assert_eq!(marked, [false, true], "{way:?}");
+    }
 }

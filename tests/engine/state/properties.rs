@@ -92,6 +92,15 @@ fn line() -> impl Strategy<Value = String> {
             .prop_map(|(s, t)| format!(r#"["append",{s},"{t}"]"#)),
         (slot.clone(), 0..9_000usize).prop_map(|(s, n)| format!(r#"["restate",{s},{{"text":"{}"}}]"#, "y".repeat(n))),
         slot.clone().prop_map(|s| format!(r#"["close",{s}]"#)),
+        (id.clone(), kind).prop_map(|(i, k)| format!(r#"["open","next",{{"id":"{i}","name":"f","form":"{k}"}}]"#)),
+        (prop_oneof![Just("$.a"), Just("$.b[0]"), Just("$.b[7]"), Just("$")], 0..6_000usize, any::<bool>()).prop_map(
+            |(path, n, more)| {
+                let more = if more { r#","more""# } else { "" };
+                format!(r#"["leaf","next","{path}","{}"{more}]"#, "z".repeat(n))
+            }
+        ),
+        id.clone().prop_map(|i| format!(r#"["cancel","{i}"]"#)),
+        Just(r#"["close","next"]"#.to_owned()),
         (slot.clone(), id.clone(), any::<bool>(), any::<bool>()).prop_map(|(s, i, listed, provider)| {
             let kind = if listed { "listed" } else { "item" };
             let run = if provider { "provider" } else { "client" };

@@ -1,13 +1,13 @@
 //! A script is lines of JSON arrays, one event each; a check runs it and compares what became of the calls.
 //!
 //! `["begin", id?, "again"?]`, `["open", slot, {facts}]`, `["append", slot, text, part?]`,
-//! `["restate", slot, {"text"|"raw": …}]`, `["close", slot, status]`, `["item", slot, {facts}, status]`,
+//! `["leaf", slot, path, value, "more"?]`, `["cancel", call id]`, `["restate", slot, {"text"|"raw": …}]`, `["close", slot, status]`, `["item", slot, {facts}, status]`,
 //! `["listed", …]`, `["answered", call id]`, `["stop", client, provider, choice?]`, `["end"]`,
 //! `["error", reason]`, `["closed"]`, and `["exchange", n]`: what follows belongs to the nth exchange.
 
 use bumpalo::Bump;
 use sluicegate::engine::event::*;
-use sluicegate::engine::json::{JsonLimits, Value, parse};
+use sluicegate::engine::json::{JsonLimits, Kind, Value, parse};
 use sluicegate::engine::layer::Layer;
 use sluicegate::engine::provider::Provider;
 use sluicegate::engine::state::*;
@@ -76,6 +76,9 @@ fn status(label: &str) -> ItemStatus {
 }
 
 fn slot(value: Value<'_>) -> Slot {
+    if value.is("next") {
+        return Slot::arrival(0);
+    }
     let mut pair = value.items().filter_map(|v| v.u64());
     match value.u64() {
         Some(n) => Slot(n as u32, 0),
@@ -120,6 +123,18 @@ pub fn event<'r>(line: Value<'r>) -> Event<'r> {
         "append" => {
             Event::Append { slot: slot(nth(1)), text: nth(2), part: at(3).and_then(|v| v.u64()).unwrap_or(0) as u32 }
         }
+        "leaf" => Event::Leaf {
+            slot: slot(nth(1)),
+            path: nth(2),
+            value: match nth(3).kind() {
+                Kind::String => LeafValue::Text(nth(3)),
+                Kind::Number => LeafValue::Number(nth(3)),
+                Kind::Bool => LeafValue::Bool(nth(3).bool().unwrap_or_default()),
+                _ => LeafValue::Null,
+            },
+            more: word(at(4)) == "more",
+        },
+        "cancel" => Event::Cancel { id: nth(1) },
         "restate" => Event::Restate { slot: slot(nth(1)), args: args(nth(2)) },
         "close" => Event::Close { slot: slot(nth(1)), status: status(&word(at(2))) },
         kind @ ("item" | "listed") => {

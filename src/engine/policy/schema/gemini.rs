@@ -10,11 +10,10 @@
 use super::survey::{CHILD, CHILD_LISTS, CHILD_MAPS, SELF, SELF_LISTS, SELF_MAPS};
 use serde_json::{Map, Number, Value};
 
-/// Keywords that have two words, in snake case and as JSON Schema spells them.
+/// Keywords that Google spells in another way, or in snake case, and as JSON Schema spells them.
 const SNAKE: [(&str, &str); 12] = [
     ("additional_properties", "additionalProperties"),
     ("any_of", "anyOf"),
-    ("defs", "$defs"),
     ("exclusive_maximum", "exclusiveMaximum"),
     ("exclusive_minimum", "exclusiveMinimum"),
     ("max_items", "maxItems"),
@@ -24,10 +23,11 @@ const SNAKE: [(&str, &str); 12] = [
     ("min_length", "minLength"),
     ("min_properties", "minProperties"),
     ("prefix_items", "prefixItems"),
+    ("ref", "$ref"),
 ];
 const BOUNDS: [&str; 6] = ["maxItems", "maxLength", "maxProperties", "minItems", "minLength", "minProperties"];
 const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
-const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
+const DEFINITIONS: [&str; 3] = ["$defs", "definitions", "defs"];
 
 /// The schema in JSON Schema's words. Recursive: the parser bounds the depth.
 pub(super) fn translated(schema: Value) -> Value {
