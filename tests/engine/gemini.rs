@@ -346,6 +346,52 @@ fn code_that_google_runs() {
     assert_eq!(talk.calls(), ["code_execution a", "code_execution b", "f {}"]);
 }
 
+/// Whatever is lost between the pieces of a call, it does not become one without it.
+#[test]
+fn a_lost_chunk_makes_nothing_final() {
+    let engine = engine(Profile::Standard);
+    let leaf = |path: &str| {
+        parts(json!([{"functionCall": leaves(json!([{"jsonPath": path, "numberValue": 1}]), true)}]), None)
+    };
+    let open = parts(json!([{"functionCall": opener("f")}]), None);
+    let close = parts(json!([{"functionCall": {}}]), Some("STOP"));
+    let run = |lost: &str| {
+        let mut talk = Talk::new(&engine);
+        for chunk in [&open, &leaf("$.a")] {
+            talk.chunk(chunk);
+        }
+        if !lost.is_empty() {
+            talk.say(CHUNK, GENERATE, lost);
+        }
+        for chunk in [&leaf("$.c"), &close] {
+            talk.chunk(chunk);
+        }
+        (talk.calls().len(), talk.cuts())
+    };
+    assert_eq!(run(""), (1, vec![]));
+    for lost in [
+        "{\"candidates\":[{\"content\":{\"parts\":[{\"functionCall\":{\"partialArgs\":[{\"jsonPath\":\"$.b\"",
+        "[{\"candidates\":[]},7]",
+        "{\"candidates\":[{\"content\":[]}]}",
+        "{\"candidates\":[],\"candidates\":[]}",
+        "{\"Candidates\":[]}",
+    ] {
+        assert_eq!(run(lost), (0, vec!["undecodable".to_owned()]), "{lost}");
+    }
+}
+
+/// Functions that computer use brings are not in the request.
+#[test]
+fn functions_that_a_tool_brings_are_not_undeclared() {
+    let engine = engine(Profile::Standard);
+    for (tool, unknown) in [("computerUse", 0), ("computer_use", 0), ("googleSearch", 1)] {
+        let mut talk = Talk::new(&engine);
+        talk.say(REQUEST, GENERATE, &json!({"contents": [], "tools": [{tool: {}}]}).to_string());
+        talk.chunk(&parts(json!([call("click_at", json!({"x": 1}))]), Some("STOP")));
+        assert_eq!(rules(&talk.all, "tool_call", "unknown_tool").len(), unknown, "{tool}");
+    }
+}
+
 const SCHEMA: &str = r#"{"type":"OBJECT","properties":{"type":{"type":"STRING","enum":["a","b"],"nullable":true},
  "list":{"type":"ARRAY","items":{"type":"INTEGER"},"minItems":"1"}},"required":["list"]}"#;
 
@@ -441,7 +487,7 @@ fn answered(response: &Value, media: &Value) -> String {
     let answer = json!({"functionResponse": {"name": "f", "response": response, "parts": media}});
     json!({"contents": [
         {"role": "user", "parts": [{"text": "go"}]},
-        {"role": "model", "parts": [call("f", json!({}))]},
+        {"role": "model", "parts": [{"functionCall": {"name": "f"}, "thoughtSignature": "QUJD/+=="}]},
         {"role": "function", "parts": [answer]},
     ]})
     .to_string()
@@ -462,6 +508,7 @@ fn edited_results_stay_objects() {
         let verdict = verdicts(&out).into_iter().find(|v| v["checkpoint"] == "tool_result").expect("a verdict");
         assert_eq!(verdict["action"], action);
         let copy = out.iter().find(|e| e.to == To::Redacted).map(body).expect("a copy");
+        assert_eq!(copy["contents"][1]["parts"][0]["thoughtSignature"], "QUJD/+==");
         let edited = &copy["contents"][2]["parts"][0]["functionResponse"]["response"];
         assert!(edited.is_object() && edited.to_string().len() < 70_000);
         if action == "block" {
@@ -575,4 +622,18 @@ fn recorded_streams_of_leaves_and_live_calls() {
     assert_eq!(sizes, [10, 10]);
     assert_eq!(recipe["steps"][1], "Cook lasagna noodles according to package directions, drain and set aside.");
     assert_eq!(recipe["steps"][4], "In a 9x13 baking dish, spread a thin layer of meat sauce.");
+}
+
+/// A record may end very many candidates: each costs its own size, not the exchange's.
+#[test]
+fn many_candidates_in_one_record() {
+    let engine = engine(Profile::Standard);
+    let candidate = |index: u32| json!({"index": index, "content": {}, "finishReason": "STOP"});
+    let body = |many: u32| json!({"candidates": (0..many).map(candidate).collect::<Vec<_>>()}).to_string();
+    let mut talk = Talk::new(&engine);
+    let began = std::time::Instant::now();
+    assert!(talk.say(RESPONSE, GENERATE, &body(8_000)).is_empty());
+    assert!(began.elapsed() < std::time::Duration::from_secs(20), "{:?}", began.elapsed());
+    talk.chunk(&parts(json!([call("f", json!({}))]), Some("STOP")));
+    assert_eq!(talk.calls(), ["f {}"]);
 }
