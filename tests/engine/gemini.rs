@@ -3,7 +3,7 @@
 use crate::support::{Partition, body, engine, files, header, lines, shared, verdicts};
 use serde_json::{Value, json};
 use sluicegate::engine::policy::{Dialect, Profile, SchemaCache};
-use sluicegate::engine::{Emission, To};
+use sluicegate::engine::{Emission, Outcome, To};
 
 const CHUNK: &str = "io.sluicegate.model.chunk.v1";
 const CLOSED: &str = "io.sluicegate.model.closed.v1";
@@ -636,4 +636,52 @@ fn many_candidates_in_one_record() {
     assert!(began.elapsed() < std::time::Duration::from_secs(20), "{:?}", began.elapsed());
     talk.chunk(&parts(json!([call("f", json!({}))]), Some("STOP")));
     assert_eq!(talk.calls(), ["f {}"]);
+}
+
+/// Golden records with any value put in the place of another: judged or refused, never a panic.
+#[test]
+fn mangled_records_are_judged() {
+    let engine = engine(Profile::Strict);
+    let golden = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/engine/golden/gemini");
+    let mut fed = 0;
+    for path in files(&golden) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let (head, rest) = text.split_once("--- lines\n").unwrap();
+        let (data, _) = rest.split_once("--- events").unwrap();
+        let attribute = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+        let (kind, provider) = (attribute("ce_type: "), attribute("ce_provider: "));
+        let mut talk = Talk::new(&engine);
+        for line in data.lines() {
+            for (at, _) in line.bytes().enumerate().filter(|(_, byte)| b":[".contains(byte)) {
+                let end = line[at + 1..].find([',', '}', ']']).map_or(line.len(), |n| at + 1 + n);
+                for value in ["null", "7", "\"\\ud800\"", "{}", "[[]]", "{\"functionCall\":{}}", "\"$.a\""] {
+                    talk.say(kind, provider, &format!("{}{value}{}", &line[..=at], &line[end..]));
+                    talk.all.clear();
+                    fed += 1;
+                }
+            }
+        }
+        let panicked =
+            |outcome: &Outcome| matches!(outcome, Outcome::Rejected(reject) if reject.label() == "engine_panic");
+        assert!(!talk.partition.outcomes.iter().any(panicked), "{}", path.display());
+    }
+    assert!(fed > 1_000);
+}
+
+/// Sessions are recorded as one exchange each, with a closing behind every turn.
+#[test]
+fn recorded_sessions_are_let_through() {
+    let Some(corpus) = shared("corpus") else { return };
+    let engine = engine(Profile::Standard);
+    let (mut judged, mut requests) = (0, 0);
+    for path in files(&corpus.join("recorded").join(LIVE)) {
+        let mut partition = Partition::new(&engine);
+        let all: Vec<Emission> = lines(&path).iter().flat_map(|line| partition.feed(line)).collect();
+        for verdict in verdicts(&all) {
+            assert_eq!(verdict["action"], "allow", "{}: {verdict}", path.display());
+            judged += 1;
+            requests += usize::from(verdict["checkpoint"] == "model_request");
+        }
+    }
+    assert!(judged > requests && requests > 5, "{judged} {requests}");
 }
