@@ -3,7 +3,7 @@
 use crate::support::{Partition, body, engine, files, header, lines, shared, verdicts};
 use serde_json::{Value, json};
 use sluicegate::engine::policy::{Dialect, Profile, SchemaCache};
-use sluicegate::engine::{Emission, To};
+use sluicegate::engine::{Emission, Outcome, To};
 
 const CHUNK: &str = "io.sluicegate.model.chunk.v1";
 const CLOSED: &str = "io.sluicegate.model.closed.v1";
@@ -346,6 +346,52 @@ fn code_that_google_runs() {
     assert_eq!(talk.calls(), ["code_execution a", "code_execution b", "f {}"]);
 }
 
+/// Whatever is lost between the pieces of a call, it does not become one without it.
+#[test]
+fn a_lost_chunk_makes_nothing_final() {
+    let engine = engine(Profile::Standard);
+    let leaf = |path: &str| {
+        parts(json!([{"functionCall": leaves(json!([{"jsonPath": path, "numberValue": 1}]), true)}]), None)
+    };
+    let open = parts(json!([{"functionCall": opener("f")}]), None);
+    let close = parts(json!([{"functionCall": {}}]), Some("STOP"));
+    let run = |lost: &str| {
+        let mut talk = Talk::new(&engine);
+        for chunk in [&open, &leaf("$.a")] {
+            talk.chunk(chunk);
+        }
+        if !lost.is_empty() {
+            talk.say(CHUNK, GENERATE, lost);
+        }
+        for chunk in [&leaf("$.c"), &close] {
+            talk.chunk(chunk);
+        }
+        (talk.calls().len(), talk.cuts())
+    };
+    assert_eq!(run(""), (1, vec![]));
+    for lost in [
+        "{\"candidates\":[{\"content\":{\"parts\":[{\"functionCall\":{\"partialArgs\":[{\"jsonPath\":\"$.b\"",
+        "[{\"candidates\":[]},7]",
+        "{\"candidates\":[{\"content\":[]}]}",
+        "{\"candidates\":[],\"candidates\":[]}",
+        "{\"Candidates\":[]}",
+    ] {
+        assert_eq!(run(lost), (0, vec!["undecodable".to_owned()]), "{lost}");
+    }
+}
+
+/// Functions that computer use brings are not in the request.
+#[test]
+fn functions_that_a_tool_brings_are_not_undeclared() {
+    let engine = engine(Profile::Standard);
+    for (tool, unknown) in [("computerUse", 0), ("computer_use", 0), ("googleSearch", 1)] {
+        let mut talk = Talk::new(&engine);
+        talk.say(REQUEST, GENERATE, &json!({"contents": [], "tools": [{tool: {}}]}).to_string());
+        talk.chunk(&parts(json!([call("click_at", json!({"x": 1}))]), Some("STOP")));
+        assert_eq!(rules(&talk.all, "tool_call", "unknown_tool").len(), unknown, "{tool}");
+    }
+}
+
 const SCHEMA: &str = r#"{"type":"OBJECT","properties":{"type":{"type":"STRING","enum":["a","b"],"nullable":true},
  "list":{"type":"ARRAY","items":{"type":"INTEGER"},"minItems":"1"}},"required":["list"]}"#;
 
@@ -441,7 +487,7 @@ fn answered(response: &Value, media: &Value) -> String {
     let answer = json!({"functionResponse": {"name": "f", "response": response, "parts": media}});
     json!({"contents": [
         {"role": "user", "parts": [{"text": "go"}]},
-        {"role": "model", "parts": [call("f", json!({}))]},
+        {"role": "model", "parts": [{"functionCall": {"name": "f"}, "thoughtSignature": "QUJD/+=="}]},
         {"role": "function", "parts": [answer]},
     ]})
     .to_string()
@@ -462,6 +508,7 @@ fn edited_results_stay_objects() {
         let verdict = verdicts(&out).into_iter().find(|v| v["checkpoint"] == "tool_result").expect("a verdict");
         assert_eq!(verdict["action"], action);
         let copy = out.iter().find(|e| e.to == To::Redacted).map(body).expect("a copy");
+        assert_eq!(copy["contents"][1]["parts"][0]["thoughtSignature"], "QUJD/+==");
         let edited = &copy["contents"][2]["parts"][0]["functionResponse"]["response"];
         assert!(edited.is_object() && edited.to_string().len() < 70_000);
         if action == "block" {
@@ -575,4 +622,66 @@ fn recorded_streams_of_leaves_and_live_calls() {
     assert_eq!(sizes, [10, 10]);
     assert_eq!(recipe["steps"][1], "Cook lasagna noodles according to package directions, drain and set aside.");
     assert_eq!(recipe["steps"][4], "In a 9x13 baking dish, spread a thin layer of meat sauce.");
+}
+
+/// A record may end very many candidates: each costs its own size, not the exchange's.
+#[test]
+fn many_candidates_in_one_record() {
+    let engine = engine(Profile::Standard);
+    let candidate = |index: u32| json!({"index": index, "content": {}, "finishReason": "STOP"});
+    let body = |many: u32| json!({"candidates": (0..many).map(candidate).collect::<Vec<_>>()}).to_string();
+    let mut talk = Talk::new(&engine);
+    let began = std::time::Instant::now();
+    assert!(talk.say(RESPONSE, GENERATE, &body(8_000)).is_empty());
+    assert!(began.elapsed() < std::time::Duration::from_secs(20), "{:?}", began.elapsed());
+    talk.chunk(&parts(json!([call("f", json!({}))]), Some("STOP")));
+    assert_eq!(talk.calls(), ["f {}"]);
+}
+
+/// Golden records with any value put in the place of another: judged or refused, never a panic.
+#[test]
+fn mangled_records_are_judged() {
+    let engine = engine(Profile::Strict);
+    let golden = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/engine/golden/gemini");
+    let mut fed = 0;
+    for path in files(&golden) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let (head, rest) = text.split_once("--- lines\n").unwrap();
+        let (data, _) = rest.split_once("--- events").unwrap();
+        let attribute = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+        let (kind, provider) = (attribute("ce_type: "), attribute("ce_provider: "));
+        let mut talk = Talk::new(&engine);
+        for line in data.lines() {
+            for (at, _) in line.bytes().enumerate().filter(|(_, byte)| b":[".contains(byte)) {
+                let end = line[at + 1..].find([',', '}', ']']).map_or(line.len(), |n| at + 1 + n);
+                for value in ["null", "7", "\"\\ud800\"", "{}", "[[]]", "{\"functionCall\":{}}", "\"$.a\""] {
+                    talk.say(kind, provider, &format!("{}{value}{}", &line[..=at], &line[end..]));
+                    talk.all.clear();
+                    fed += 1;
+                }
+            }
+        }
+        let panicked =
+            |outcome: &Outcome| matches!(outcome, Outcome::Rejected(reject) if reject.label() == "engine_panic");
+        assert!(!talk.partition.outcomes.iter().any(panicked), "{}", path.display());
+    }
+    assert!(fed > 1_000);
+}
+
+/// Sessions are recorded as one exchange each, with a closing behind every turn.
+#[test]
+fn recorded_sessions_are_let_through() {
+    let Some(corpus) = shared("corpus") else { return };
+    let engine = engine(Profile::Standard);
+    let (mut judged, mut requests) = (0, 0);
+    for path in files(&corpus.join("recorded").join(LIVE)) {
+        let mut partition = Partition::new(&engine);
+        let all: Vec<Emission> = lines(&path).iter().flat_map(|line| partition.feed(line)).collect();
+        for verdict in verdicts(&all) {
+            assert_eq!(verdict["action"], "allow", "{}: {verdict}", path.display());
+            judged += 1;
+            requests += usize::from(verdict["checkpoint"] == "model_request");
+        }
+    }
+    assert!(judged > requests && requests > 5, "{judged} {requests}");
 }

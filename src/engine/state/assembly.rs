@@ -73,7 +73,7 @@ impl Session<'_> {
             ResponseState::Ended => known.provider.has_choices() && !known.failed && !known.has_ended(slot.1),
         });
         if begins {
-            self.edit_exchange(exchange, |e| e.response = ResponseState::Open);
+            self.tally(exchange, |e| e.response = ResponseState::Open);
         }
         match event {
             Event::Append { slot, part, text } => {
@@ -253,7 +253,7 @@ impl Session<'_> {
         });
     }
     fn stop(&mut self, exchange: u32, stop: Stop) {
-        self.edit_exchange(exchange, |e| match stop.choice {
+        self.tally(exchange, |e| match stop.choice {
             None => e.stop = Some(e.stop.map_or(stop, |known| stricter(known, stop))),
             Some(choice) => match e.choices.binary_search_by_key(&Some(choice), |s| s.choice) {
                 Ok(at) => e.choices[at] = stricter(e.choices[at], stop),
@@ -281,7 +281,7 @@ impl Session<'_> {
             }
         }
         if known.response != ResponseState::Ended && !left {
-            self.edit_exchange(exchange, |e| e.response = ResponseState::Ended);
+            self.tally(exchange, |e| e.response = ResponseState::Ended);
         }
     }
     fn server_result(&mut self, result: &ResultItem<'_>, at: At, ready: &mut Vec<Ready>) {
