@@ -341,12 +341,11 @@ impl Engine {
     pub fn step(&self, state: &mut state::PartitionState, input: &Input<'_>, out: &mut Out) -> Outcome {
         out.clear();
         state.savepoint();
-        let mut bump = std::mem::take(&mut out.bump);
+        let bump = std::mem::take(&mut out.bump);
         // A defect in the engine must not take the partition down: the record becomes a dead letter and the
         // state is as if it had not been read.
         let judged = catch_unwind(AssertUnwindSafe(|| judge::record(self, &bump, state, input, out)));
-        bump.reset();
-        out.bump = bump;
+        out.bump = emptied(bump);
         judged.unwrap_or_else(|_| {
             state.rollback_to_savepoint();
             judge::panicked(self, state, input, out)
@@ -363,16 +362,24 @@ impl Engine {
     ) -> Remaining {
         out.clear();
         state.savepoint();
-        let mut bump = std::mem::take(&mut out.bump);
+        let bump = std::mem::take(&mut out.bump);
         let done = catch_unwind(AssertUnwindSafe(|| judge::tick(self, &bump, state, source, budget, out)));
-        bump.reset();
-        out.bump = bump;
+        out.bump = emptied(bump);
         done.unwrap_or_else(|_| {
             state.rollback_to_savepoint();
             out.clear();
             Remaining::None
         })
     }
+}
+
+/// What an arena may keep for the next step, bytes.
+const ARENA_BYTES: usize = 8 << 20;
+
+/// An arena for the next step. One large record must not hold its memory for good.
+fn emptied(mut bump: Bump) -> Bump {
+    bump.reset();
+    if bump.allocated_bytes() > ARENA_BYTES { Bump::new() } else { bump }
 }
 
 /// Which partition a tick is for, and the time it is given.

@@ -16,7 +16,7 @@ const PROVIDERS: [(&str, usize); 8] = [
     ("openai.chat", 245),
     ("xai.responses", 33),
     ("xai.chat", 18),
-    ("gemini.generate_content", 155),
+    ("gemini.generate_content", 154),
     ("gemini.live", 0),
     ("mcp", 0),
 ];

@@ -94,7 +94,7 @@ fn each_shape() {
         (r#"{"result":{},"id":1,"jsonrpc":"2.0"}"#, "mcp message"),
         (r#"[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","method":"x"}]"#, "mcp message"),
         // Values of one record that are not of one provider.
-        (r#"[{"jsonrpc":"2.0","id":1,"result":{}},{"candidates":[]}]"#, "-"),
+        (r#"[{"jsonrpc":"2.0","id":1,"result":{}},{"candidates":[]}]"#, "mcp message"),
         (r#"[{"type":"ping"},{"type":"response.created"}]"#, "-"),
         (r#"[{"type":"novel"},{"type":"response.created"}]"#, "openai.responses chunk"),
         (r#"[{"model":"gpt-x","input":"hi"}]"#, "-"),

@@ -219,7 +219,9 @@ fn plain(engine: &Engine, provider: Provider) -> Vec<String> {
 fn raw(provider: Provider, events: &[String], (end, before, halves): (&str, &str, bool)) -> String {
     let mut out = String::new();
     for event in events {
-        let kind = serde_json::from_str::<Value>(event).unwrap()["type"].as_str().unwrap_or("message").to_owned();
+        // Half a surrogate pair is no text to this parser; such events have no type.
+        let parsed = serde_json::from_str::<Value>(event).unwrap_or_default();
+        let kind = parsed["type"].as_str().unwrap_or("message").to_owned();
         let before = before.replace("NAME", &kind).replace('\n', end);
         let data = match halves {
             true => format!("data: {{{end}data:{}", &event[1..]),
@@ -359,7 +361,7 @@ fn read_with_a_hole(provider: Provider) {
             "{provider:?}: {what}: {said:?}"
         );
     };
-    // A byte is missing; another record came between; the numbers have a gap; nobody said it is a stream.
+    // A byte is missing; another record came between; the numbers have a gap.
     blocked(&Run::new(&engine, provider).chunks(SSE, [first, &rest[1..]]), "a byte");
     let mut run = Run::new(&engine, provider);
     run.feed(SSE, Some(first), None);
@@ -369,9 +371,8 @@ fn read_with_a_hole(provider: Provider) {
     run.feed(SSE, Some(first), Some(1));
     run.feed(SSE, Some(rest), Some(3));
     blocked(&run.chunks(SSE, []), "a gap");
-    blocked(&Run::new(&engine, provider).chunks(JSON, [first, rest]), "no stream");
     // An event longer than what is kept of one.
-    let long = format!("data: {{\"a\":\"{}", "x".repeat(60_000));
+    let long = format!("data: {{\"a\":\"{}", "x".repeat(900_000));
     let reads = [&text.as_bytes()[..at - 20], long.as_bytes(), b"\"}\n\n", &text.as_bytes()[at - 20..]];
     blocked(&Run::new(&engine, provider).chunks(SSE, reads), "a long one");
 }

@@ -12,6 +12,7 @@ use crate::engine::state::{Call, ResultFact, Session};
 use crate::engine::verdict::{Checkpoint, Decision, SubjectOut, engine_finding};
 use crate::engine::wire::Envelope;
 use crate::engine::{Input, Observation, OnBlock};
+use std::borrow::Cow;
 
 /// What judging one result gave.
 pub(super) struct Judged<'r> {
@@ -275,7 +276,13 @@ impl<'a, 'r> Run<'a, 'r> {
                 Part::Media { value, .. } | Part::Opaque { value, .. } => feed(value.raw(), false),
             }
         }
-        let call_id = short(keyed.digest(Role::CallId, &[id]));
+        // Where results bear no id, the tool tells them apart.
+        let tool = match &result.tool {
+            Name::Wire(name) if id.is_empty() => name.text().unwrap_or_default(),
+            Name::Implied(name) if id.is_empty() => name.as_bytes().into(),
+            _ => Cow::default(),
+        };
+        let call_id = short(keyed.digest(Role::CallId, &[id, &tool]));
         Content { digest: stream.finish(), call_id, text_bytes, bytes }
     }
 

@@ -295,7 +295,7 @@ fn a_request_is_one_entry_and_goes_with_its_conversation() {
     let mut state = PartitionState::new();
     touch(&mut state, 1, 1, |s| s.ask(asked(1, Side::Client, 7)));
     let kinds = |state: &PartitionState| writes(state).into_iter().map(|(kind, ..)| kind).collect::<Vec<_>>();
-    assert_eq!(kinds(&state), [1, 8]);
+    assert_eq!(kinds(&state), [1, 9]);
     log.take(&state);
     state.accept();
     let restored = log.restore();
@@ -303,7 +303,7 @@ fn a_request_is_one_entry_and_goes_with_its_conversation() {
     assert_eq!(restored.get(key(1)).unwrap().requests.len(), 1);
     // The same id again is another request.
     touch(&mut state, 1, 2, |s| s.ask(asked(1, Side::Client, 7)));
-    assert_eq!(kinds(&state), [1, 8, 8]);
+    assert_eq!(kinds(&state), [1, 9, 9]);
     log.take(&state);
     state.accept();
     assert_eq!(state.get(key(1)).unwrap().requests.len(), 1);
