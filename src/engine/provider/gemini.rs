@@ -32,7 +32,7 @@ mod results;
 
 pub(super) use request::request;
 
-use super::{Translated, named, opaque, position, resembles, unclear};
+use super::{Translated, opaque, position, resembles, unclear};
 use crate::engine::event::{CutReason, Event, Fate, Stop};
 use crate::engine::json::{Kind, Value};
 
@@ -179,9 +179,4 @@ fn fate(reason: &str) -> Fate {
         | "MALFORMED_RESPONSE" => CutReason::Failed,
         _ => CutReason::EndedOtherwise,
     })
-}
-
-/// A name or an id: a string that is not empty.
-fn word<'r>(value: Value<'r>, camel: &'static str) -> Option<Value<'r>> {
-    named(value, camel)
 }

@@ -1,7 +1,7 @@
 //! Parts of what the model says: calls, pieces of calls, and code that Gemini runs.
 
-use super::super::{Translated, opaque, resembles, unclear};
-use super::{field, is_spelt, list, results, word};
+use super::super::{Translated, named, opaque, resembles, unclear};
+use super::{field, is_spelt, list, results};
 use crate::engine::event::{Args, CallFacts, Event, Executor, Form, ItemStatus, LeafValue, Name, Slot};
 use crate::engine::json::{Kind, Value};
 use std::borrow::Cow;
@@ -118,7 +118,7 @@ pub(super) fn facts<'r>(kind: &str, call: Value<'r>, slot: Slot, out: &mut Trans
     };
     let (name, executor, form, args) = match kind {
         "functionCall" => {
-            let name = word(call, "name").map_or(Name::None, Name::Wire);
+            let name = named(call, "name").map_or(Name::None, Name::Wire);
             (name, Executor::Client, Form::JsonValue, object(field(call, "args", out))?)
         }
         "toolCall" => {
@@ -141,7 +141,7 @@ pub(super) fn facts<'r>(kind: &str, call: Value<'r>, slot: Slot, out: &mut Trans
     }
     Some(CallFacts {
         slot,
-        id: word(call, "id"),
+        id: named(call, "id"),
         item_id: None,
         name,
         namespace: None,

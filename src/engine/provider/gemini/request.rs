@@ -1,8 +1,8 @@
 //! The request body: tools, then the history part by part.
 
-use super::super::{Translated, opaque};
+use super::super::{Translated, named, opaque};
 use super::parts::{Payload, facts, payload};
-use super::{field, is_spelt, list, results, word};
+use super::{field, is_spelt, list, results};
 use crate::engine::event::{Event, Name, Slot, ToolDef, ToolFamily, Turn};
 use crate::engine::json::{Kind, Value};
 
@@ -50,7 +50,7 @@ pub(super) fn head<'r>(body: Value<'r>, out: &mut Translated<'r>) {
 
 fn definitions<'r>(tool: Value<'r>, out: &mut Translated<'r>) {
     for function in list(tool, "functionDeclarations", out) {
-        let Some(name) = word(function, "name") else {
+        let Some(name) = named(function, "name") else {
             opaque(function, "tool", out);
             continue;
         };
@@ -132,7 +132,7 @@ fn turn<'r>(part: Value<'r>, side: Side, slot: Slot, out: &mut Translated<'r>) -
             Turn::Result(results::function_response(item, out))
         }
         Payload::One(kind @ ("codeExecutionResult" | "toolResponse"), item) => match side {
-            Side::Model => Turn::ServerResult { item, call_id: word(item, "id") },
+            Side::Model => Turn::ServerResult { item, call_id: named(item, "id") },
             // Google does not speak in a user's turn: whoever wrote this wants the model to read it as a tool's output.
             Side::User => results::of_provider(kind, item, out).map_or(strange, Turn::Result),
         },

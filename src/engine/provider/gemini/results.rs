@@ -1,7 +1,7 @@
 //! Outputs: those of the client's functions, and those of tools that Gemini ran.
 
-use super::super::Translated;
-use super::{field, list, word};
+use super::super::{Translated, named};
+use super::{field, list};
 use crate::engine::event::{Event, Failure, Name, Part, ResultItem, ResultShape};
 use crate::engine::json::{Kind, Value};
 
@@ -53,10 +53,10 @@ pub(super) fn function_response<'r>(item: Value<'r>, out: &mut Translated<'r>) -
         // Both, or an answer of its own form: the convention is not used.
         _ => (Failure::Unsaid, None),
     };
-    let tool = word(item, "name").map_or(Name::None, Name::Wire);
+    let tool = named(item, "name").map_or(Name::None, Name::Wire);
     ResultItem {
         content,
-        call_id: word(item, "id"),
+        call_id: named(item, "id"),
         failure,
         failure_value,
         ..result(ResultShape::GeminiResponse, item, tool, parts)
@@ -85,7 +85,7 @@ pub(super) fn of_provider<'r>(kind: &str, item: Value<'r>, out: &mut Translated<
     };
     Some(ResultItem {
         content,
-        call_id: word(item, "id"),
+        call_id: named(item, "id"),
         failure,
         failure_value: outcome,
         ..result(ResultShape::Server, item, tool, parts)
