@@ -64,8 +64,8 @@ impl Provider {
 }
 
 /// A call's position within its response: Responses `(output_index, 0)`, Chat `(tool_calls index, choice)`,
-/// Anthropic `(content block index, 0)`, Gemini `(order of arrival, candidate)`, MCP `(0, 0)` of an exchange of
-/// its own.
+/// Anthropic `(content block index, 0)`, Gemini `(order of arrival, candidate)`, MCP `(order of arrival, 0)` in
+/// the one exchange of its server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Slot(pub u32, pub u32);
 
