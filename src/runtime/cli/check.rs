@@ -8,7 +8,6 @@ use super::{Exit, Failure, Global, engine};
 use crate::engine::provider::Provider;
 use crate::engine::state::PartitionState;
 use crate::engine::verdict::Decision;
-use crate::engine::wire::EventType;
 use crate::engine::{Emission, Engine, Input, Observation, Out, Remaining, TickSource, To};
 use crate::runtime::config::Need;
 use base64::Engine as _;
