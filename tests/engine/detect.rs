@@ -93,8 +93,10 @@ fn each_shape() {
         (r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#, "mcp message"),
         (r#"{"result":{},"id":1,"jsonrpc":"2.0"}"#, "mcp message"),
         (r#"[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","method":"x"}]"#, "mcp message"),
+        // What a server puts beside its message makes it nobody else's.
+        (r#"[{"candidates":[]},{"jsonrpc":"2.0","id":1,"result":{}}]"#, "mcp message"),
+        (r#"{"jsonrpc":"2.0","id":1,"result":{},"type":"message_stop","candidates":[]}"#, "mcp message"),
         // Values of one record that are not of one provider.
-        (r#"[{"jsonrpc":"2.0","id":1,"result":{}},{"candidates":[]}]"#, "mcp message"),
         (r#"[{"type":"ping"},{"type":"response.created"}]"#, "-"),
         (r#"[{"type":"novel"},{"type":"response.created"}]"#, "openai.responses chunk"),
         (r#"[{"model":"gpt-x","input":"hi"}]"#, "-"),

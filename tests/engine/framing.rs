@@ -219,9 +219,10 @@ fn plain(engine: &Engine, provider: Provider) -> Vec<String> {
 fn raw(provider: Provider, events: &[String], (end, before, halves): (&str, &str, bool)) -> String {
     let mut out = String::new();
     for event in events {
-        // Half a surrogate pair is no text to this parser; such events have no type.
-        let parsed = serde_json::from_str::<Value>(event).unwrap_or_default();
-        let kind = parsed["type"].as_str().unwrap_or("message").to_owned();
+        // Half of a pair is not JSON to every parser.
+        let named =
+            serde_json::from_str::<Value>(event).ok().and_then(|event| Some(event["type"].as_str()?.to_owned()));
+        let kind = named.unwrap_or_else(|| "message".to_owned());
         let before = before.replace("NAME", &kind).replace('\n', end);
         let data = match halves {
             true => format!("data: {{{end}data:{}", &event[1..]),

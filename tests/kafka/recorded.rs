@@ -19,7 +19,16 @@ use crate::support::world::World;
 
 const EVENTS: usize = 100_000;
 const PARTITIONS: i32 = 8;
-const PROVIDERS: [&str; 2] = ["anthropic.messages", "openai.responses"];
+const PROVIDERS: [&str; 8] = [
+    "anthropic.messages",
+    "gemini.generate_content",
+    "gemini.live",
+    "mcp",
+    "openai.chat",
+    "openai.responses",
+    "xai.chat",
+    "xai.responses",
+];
 
 /// One record: its conversation, and the structured event.
 type Record = (String, Vec<u8>);

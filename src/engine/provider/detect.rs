@@ -16,7 +16,9 @@
 //! - Marks of Chat: `tools[].function`, the roles `tool`, `function` and `developer`, `tool_calls`; of Messages:
 //!   `tools[].input_schema`, blocks `tool_use` and `tool_result`, `anthropic_version`. They outweigh the
 //!   model's name, which outweighs `system`, the role `system` and options that only one of both has.
-//! - An array is what the events in it are, if they agree; so are the server-sent events of one record.
+//! - An object with `jsonrpc` is MCP whatever else it holds, since a server writes the rest of its message; so is
+//!   a batch with such an object anywhere in it.
+//! - Any other array is what the events in it are, if they agree; so are the server-sent events of one record.
 //! - `xai.responses` is never told: its events name no model, and to judge one stream by two names would be
 //!   worse than to judge it as `openai.responses`, which is stricter (what xAI runs itself is taken for the
 //!   client's).
@@ -29,7 +31,9 @@ use bumpalo::Bump;
 
 /// Tells provider and event type of bare data by its shape; host events have no provider. `None`: not known.
 pub fn detect(data: Value<'_>) -> Option<(Option<Provider>, EventType)> {
+    let is_rpc = |value: Value<'_>| value.get("jsonrpc").is_some();
     match data.kind() {
+        Kind::Array if data.items().any(is_rpc) => Some((Some(Provider::Mcp), EventType::McpMessage)),
         Kind::Array => {
             // A server writes the rest of its messages, so one of them makes a batch whatever else is in it.
             if data.items().any(|item| item.get("jsonrpc").is_some()) {
@@ -37,7 +41,7 @@ pub fn detect(data: Value<'_>) -> Option<(Option<Provider>, EventType)> {
             }
             let mut told = Told::default();
             data.items().for_each(|item| told.add(detect_one(item)));
-            told.agreed().filter(|(_, kind)| matches!(kind, EventType::ModelChunk | EventType::McpMessage))
+            told.agreed().filter(|(_, kind)| *kind == EventType::ModelChunk)
         }
         _ => detect_one(data),
     }
