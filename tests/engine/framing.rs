@@ -5,6 +5,7 @@ use crate::support::{Partition, body, engine, header, verdicts};
 use serde_json::{Value, json};
 use sluicegate::engine::policy::Profile;
 use sluicegate::engine::provider::Provider;
+use sluicegate::engine::state::PartitionState;
 use sluicegate::engine::{Emission, Engine, To};
 
 const JSON: &str = "application/json";
@@ -376,6 +377,33 @@ fn read_with_a_hole(provider: Provider) {
     let long = format!("data: {{\"a\":\"{}", "x".repeat(900_000));
     let reads = [&text.as_bytes()[..at - 20], long.as_bytes(), b"\"}\n\n", &text.as_bytes()[at - 20..]];
     blocked(&Run::new(&engine, provider).chunks(SSE, reads), "a long one");
+}
+
+/// Half an event survives what the rest of the state does: an aborted transaction, and a restore.
+#[test]
+fn half_an_event_is_state() {
+    let engine = engine(Profile::Standard);
+    let provider = Provider::AnthropicMessages;
+    let expected = plain(&engine, provider);
+    let text = raw(provider, &stream(provider, &pieces(provider, [&[3, 9], &[5]])), ("\n", "", false));
+    let third = text.len() / 3;
+    let (first, rest) = text.as_bytes().split_at(third);
+    let (second, last) = rest.split_at(third);
+    let mut run = Run::new(&engine, provider);
+    run.feed(SSE, Some(first), None);
+    run.partition.state.accept();
+    run.partition.state.begin();
+    run.feed(SSE, Some(second), None);
+    run.partition.state.rollback();
+    run.partition.state.begin();
+    run.feed(SSE, Some(second), None);
+    run.partition.state.accept();
+    let mut restored = PartitionState::new();
+    run.partition.state.entries(&mut |key, value| restored.restore(key, value).unwrap());
+    restored.restored().unwrap();
+    restored.begin();
+    run.partition.state = restored;
+    assert_eq!(run.chunks(SSE, [last]), expected);
 }
 
 fn all_of(provider: Provider) {
