@@ -222,11 +222,11 @@ impl<'a, 'r> Run<'a, 'r> {
         self.ended(session, ready);
     }
 
-    /// Servers share ids, and every connection numbers anew: the call's place in its conversation counts too.
+    /// Servers share ids, and every connection numbers anew: the call's number among its server's counts too.
     pub(super) fn rpc_idempotency(&self, server: &[u8], call: &Call) -> String {
         let conversation = self.origin.conversation.unwrap_or_default();
-        let place = [call.opened.offset.to_be_bytes().as_slice(), &call.slot.0.to_be_bytes()].concat();
-        let digest = self.keyed().digest(Role::Idempotency, &[conversation, &call.id, server, &place]);
+        let number = call.slot.0.to_be_bytes();
+        let digest = self.keyed().digest(Role::Idempotency, &[conversation, &call.id, server, &number]);
         hex(&digest[..16])
     }
 
