@@ -146,7 +146,7 @@ metrics! {
         "Records that could not be decoded into an event.";
     undecodable: Counter "undecodable_data_total" [PROVIDER] &[],
         "Records whose envelope could be read and whose data is not JSON; the response's open calls are cut.";
-    opaque: Counter "opaque_parts_total" [PROVIDER, open("kind", 32)] &[],
+    opaque: Counter "opaque_parts_total" [PROVIDER, open("kind", 64)] &[],
         "Items, blocks and parts that were passed without inspection, by wire type.";
     end_to_end_latency: Histogram "end_to_end_latency_seconds" [closed("lane", &["call", "result"])] TIME,
         "Input record timestamp to commit of the transaction that carries its verdict.";

@@ -302,3 +302,98 @@ fn example_gives_a_verdict(shown: &str) {
     let found = verdicts(&output.stdout);
     assert!(found.len() == 1 && found[0].starts_with("call_1 tool_call "), "{found:?} {}", text(&output.stderr));
 }
+
+/// A raw stream of each streaming provider: its name, and its events.
+fn streams() -> Vec<(&'static str, Vec<&'static str>)> {
+    let responses = vec![
+        r#"{"type":"response.created","sequence_number":0,"response":{"id":"resp_1","object":"response","status":"in_progress","output":[]}}"#,
+        r#"{"type":"response.output_item.added","output_index":0,"item":{"id":"fc_1","type":"function_call","call_id":"call_1","name":"note","arguments":"","status":"in_progress"}}"#,
+        r#"{"type":"response.function_call_arguments.delta","output_index":0,"item_id":"fc_1","delta":"{\"text\":\"gr\u00fc"}"#,
+        r#"{"type":"response.function_call_arguments.delta","output_index":0,"item_id":"fc_1","delta":"\u00dfe\"}"}"#,
+        r#"{"type":"response.function_call_arguments.done","output_index":0,"item_id":"fc_1","arguments":"{\"text\":\"grüße\"}"}"#,
+        r#"{"type":"response.output_item.done","output_index":0,"item":{"id":"fc_1","type":"function_call","call_id":"call_1","name":"note","arguments":"{\"text\":\"grüße\"}","status":"completed"}}"#,
+        r#"{"type":"response.completed","response":{"id":"resp_1","object":"response","status":"completed","output":[]}}"#,
+    ];
+    let chat = vec![
+        r#"{"id":"chatcmpl-1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"role":"assistant","tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"note","arguments":""}}]},"finish_reason":null}]}"#,
+        r#"{"id":"chatcmpl-1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"text\":\"grü"}}]},"finish_reason":null}]}"#,
+        r#"{"id":"chatcmpl-1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"ße\"}"}}]},"finish_reason":null}]}"#,
+        r#"{"id":"chatcmpl-1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}"#,
+    ];
+    vec![
+        (
+            "anthropic.messages",
+            vec![
+                r#"{"type":"message_start","message":{"id":"msg_1","content":[]}}"#,
+                r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"toolu_1","name":"note","input":{}}}"#,
+                r#"{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"text\":\"grü"}}"#,
+                r#"{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"ße\"}"}}"#,
+                r#"{"type":"content_block_stop","index":0}"#,
+                r#"{"type":"message_delta","delta":{"stop_reason":"tool_use"}}"#,
+                r#"{"type":"message_stop"}"#,
+            ],
+        ),
+        (
+            "gemini.generate_content",
+            vec![
+                r#"{"candidates":[{"content":{"role":"model","parts":[{"functionCall":{"name":"note","willContinue":true}}]},"index":0}],"responseId":"g1"}"#,
+                r#"{"candidates":[{"content":{"role":"model","parts":[{"functionCall":{"partialArgs":[{"jsonPath":"$.text","stringValue":"grü","willContinue":true}],"willContinue":true}}]},"index":0}],"responseId":"g1"}"#,
+                r#"{"candidates":[{"content":{"role":"model","parts":[{"functionCall":{"partialArgs":[{"jsonPath":"$.text","stringValue":"ße"}],"willContinue":true}}]},"index":0}],"responseId":"g1"}"#,
+                r#"{"candidates":[{"content":{"role":"model","parts":[{"functionCall":{}}]},"finishReason":"STOP","index":0}],"responseId":"g1"}"#,
+            ],
+        ),
+        ("openai.chat", chat.clone()),
+        ("openai.responses", responses.clone()),
+        ("xai.chat", chat),
+        ("xai.responses", responses),
+    ]
+}
+
+/// The calls that `check` lets run: action and record of each.
+fn calls(arguments: &[&str], input: &str) -> Vec<(serde_json::Value, serde_json::Value)> {
+    let output = run(arguments, input.as_bytes());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let lines = text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect::<Vec<_>>();
+    let records = lines.iter().filter(|line: &&serde_json::Value| line["to"] == "redacted");
+    let records = records.map(|line| serde_json::from_str::<serde_json::Value>(line["value"].as_str().expect("text")));
+    records.map(|record| record.expect("a call")).map(|r| (r["tool"].clone(), r["arguments"].clone())).collect()
+}
+
+/// The raw stream of each streaming provider as a file, and the same events as one record, a record each, and a
+/// record a line: the same calls.
+#[test]
+fn check_reads_the_raw_stream_of_every_provider() {
+    let expected = vec![(serde_json::json!("note"), serde_json::json!({"text": "grüße"}))];
+    for (provider, events) in streams() {
+        let raw: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+        let raw = if provider.ends_with("chat") { format!("{raw}data: [DONE]\n\n") } else { raw };
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("response.sse");
+        std::fs::write(&file, &raw).expect("written");
+        let file = file.to_str().expect("a name");
+        let said = calls(&["check", "--format", "json", "--provider", provider, file], "");
+        assert_eq!(said, expected, "{provider}: a file");
+        let record = |n: usize, data: serde_json::Value, media: &str| {
+            let event = serde_json::json!({"specversion": "1.0", "id": n.to_string(), "source": "/t", "type": "io.sluicegate.model.chunk.v1",
+                "provider": provider, "conversation": "c", "responseid": "r", "datacontenttype": media, "data": data});
+            format!("{event}\n")
+        };
+        let stream = |texts: Vec<&str>| -> String {
+            texts.into_iter().enumerate().map(|(n, text)| record(n, text.into(), "text/event-stream")).collect()
+        };
+        let each: String = events
+            .iter()
+            .enumerate()
+            .map(|(n, event)| record(n, serde_json::from_str(event).expect("JSON"), "application/json"))
+            .collect();
+        let array = format!("[{}]", events.join(","));
+        let array = record(0, serde_json::from_str(&array).expect("JSON"), "application/json");
+        let arguments = ["check", "--format", "json", "-"];
+        assert_eq!(calls(&arguments, &each), expected, "{provider}: a record an event");
+        assert_eq!(calls(&arguments, &array), expected, "{provider}: an array");
+        assert_eq!(calls(&arguments, &stream(vec![&raw])), expected, "{provider}: one record");
+        assert_eq!(calls(&arguments, &stream(raw.split_inclusive('\n').collect())), expected, "{provider}: lines");
+        let at = raw.find("text").expect("it is there");
+        assert_eq!(calls(&arguments, &stream(vec![&raw[..at], &raw[at..]])), expected, "{provider}: two reads");
+    }
+}
