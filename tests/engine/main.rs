@@ -25,6 +25,7 @@ mod layer;
 mod mcp;
 mod network;
 mod order;
+mod pairing;
 mod poison;
 mod policies;
 mod providers;

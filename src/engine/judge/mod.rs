@@ -8,6 +8,7 @@ mod call;
 mod expiry;
 mod loss;
 mod mcp;
+mod pairing;
 mod publish;
 mod request;
 mod result;
@@ -356,7 +357,7 @@ impl<'a, 'r> Run<'a, 'r> {
                         self.late_tool(session, n, tool);
                     }
                 }
-                (Event::Turn { turn, .. }, Some(request)) => request.turn(turn),
+                (Event::Turn { group, turn }, Some(request)) => request.turn(*group, turn),
                 (Event::RequestEnd, _) => {
                     if let (Some(request), Some(n)) = (request.take(), exchange) {
                         self.request(session, envelope, input, n, &request);

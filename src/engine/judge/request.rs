@@ -1,6 +1,7 @@
 //! Judging a request about to be sent: its definitions are facts, its results are subjects, then itself.
 
 use super::Run;
+use super::pairing::InOrder;
 use super::publish::Draft;
 use super::result::{Judged, text_of};
 use crate::engine::digest::{Role, short};
@@ -22,6 +23,7 @@ pub(super) struct Request<'r> {
     elsewhere: bool,
     pub tools: Vec<ToolDef<'r>>,
     results: Vec<ResultItem<'r>>,
+    order: InOrder<'r>,
     /// Echoed results of tools that the provider ran.
     ran: Vec<ResultItem<'r>>,
     /// The names of echoed calls by id.
@@ -36,13 +38,14 @@ impl<'r> Request<'r> {
             elsewhere,
             tools: Vec::new(),
             results: Vec::new(),
+            order: InOrder::default(),
             ran: Vec::new(),
             called: HashMap::new(),
             opaque: Vec::new(),
         }
     }
 
-    pub fn turn(&mut self, turn: &Turn<'r>) {
+    pub fn turn(&mut self, group: u32, turn: &Turn<'r>) {
         match turn {
             Turn::Call(call) => {
                 if let Some(id) = call.id.and_then(|id| id.text()) {
@@ -57,6 +60,7 @@ impl<'r> Request<'r> {
                 {
                     result.tool = *name;
                 }
+                self.order.add(self.results.len(), group, &result);
                 self.results.push(result);
             }
             Turn::Ran(result) => self.ran.push(result.clone()),
@@ -81,8 +85,9 @@ impl<'a, 'r> Run<'a, 'r> {
             return;
         }
         let mut judged: Vec<Judged<'r>> = Vec::with_capacity(request.results.len());
-        for result in &request.results {
-            judged.push(self.request_result(session, exchange, result));
+        for (at, result) in request.results.iter().enumerate() {
+            let answers = request.order.call(session, at, result);
+            judged.push(self.request_result(session, exchange, result, answers));
         }
         // Nothing in them can be changed: what blocks there leaves no way to send the request.
         let ran = request.ran.iter().filter_map(|result| self.echoed_result(session, exchange, result));

@@ -1,5 +1,6 @@
 //! Judging tool outputs: raw host results, results in requests, and results of tools that the provider ran.
 
+use super::pairing::tool_of;
 use super::publish::Draft;
 use super::{Run, call};
 use crate::engine::digest::{Role, short};
@@ -43,7 +44,7 @@ impl<'a, 'r> Run<'a, 'r> {
         result: &ResultItem<'r>,
     ) {
         let id = self.call_id(result.call_id, envelope);
-        let found = session.call_by_id(&id).map(|(n, _)| n);
+        let found = self.call_of(session, &id, &tool_of(result), |call| call.answered);
         if self.off() {
             mark_answered(session, found);
             return;
@@ -67,16 +68,17 @@ impl<'a, 'r> Run<'a, 'r> {
         mark_answered(session, found);
     }
 
-    /// A result that a request puts before the model. A verdict unless this content was judged before; edits
+    /// A result that a request puts before the model; `answers`: the call that it answers by its place. A verdict unless this content was judged before; edits
     /// wherever it appears.
     pub(super) fn request_result(
         &mut self,
         session: &mut Session<'_>,
         exchange: u32,
         result: &ResultItem<'r>,
+        answers: Option<u32>,
     ) -> Judged<'r> {
         let id = text_of(result.call_id);
-        let found = session.call_by_id(&id).map(|(n, _)| n);
+        let found = session.call_by_id(&id).map(|(n, _)| n).or(answers);
         let content = self.content(result, &id);
         let known = session.result(&content.call_id, &short(content.digest)).cloned();
         let judged_before = known.as_ref().is_some_and(|fact| fact.policy == self.engine.policy_key());
@@ -277,11 +279,7 @@ impl<'a, 'r> Run<'a, 'r> {
             }
         }
         // Where results bear no id, the tool tells them apart.
-        let tool = match &result.tool {
-            Name::Wire(name) if id.is_empty() => name.text().unwrap_or_default(),
-            Name::Implied(name) if id.is_empty() => name.as_bytes().into(),
-            _ => Cow::default(),
-        };
+        let tool = if id.is_empty() { tool_of(result) } else { Cow::default() };
         let call_id = short(keyed.digest(Role::CallId, &[id, &tool]));
         Content { digest: stream.finish(), call_id, text_bytes, bytes }
     }

@@ -8,7 +8,7 @@ use crate::engine::json::{self, JsonLimits};
 use crate::engine::layer::Layer;
 use crate::engine::policy::{StartSubject, Subject};
 use crate::engine::provider;
-use crate::engine::state::{At, Session, Waiting};
+use crate::engine::state::{At, Call, Session, Waiting};
 use crate::engine::verdict::{Checkpoint, SubjectOut};
 use crate::engine::wire::Envelope;
 
@@ -22,17 +22,23 @@ impl<'a, 'r> Run<'a, 'r> {
         started: &Started<'r>,
     ) {
         let id = self.call_id(started.call_id, envelope);
-        let found = session.call_by_id(&id).map(|(n, call)| (n, call.is_open()));
+        let found = self.meant(session, &id, started);
         session.head().starts_seen = true;
+        let open = found.and_then(|n| session.conversation().calls.get(&n)).map(Call::is_open);
         // Of a call that nobody may have seen there is nothing to wait for.
-        let early = found.map_or(!session.conversation().head.partial, |(_, open)| open);
+        let early = open.unwrap_or(!session.conversation().head.partial);
         let waits = !self.off() && self.limits.reorder_window_ms > 0 && early && !id.is_empty();
         if !(waits && session.wait(self.waiting(&id, started))) {
-            self.start(session, &id, exchange, started);
+            self.start(session, &id, (exchange, found), started);
         }
-        if let Some(call) = found.and_then(|(n, _)| session.call_mut(n)) {
+        if let Some(call) = found.and_then(|n| session.call_mut(n)) {
             call.started = true;
         }
+    }
+
+    fn meant(&self, session: &mut Session<'_>, id: &[u8], started: &Started<'r>) -> Option<u32> {
+        let tool = started.tool.and_then(|tool| tool.text()).unwrap_or_default();
+        self.call_of(session, id, &tool, |call| call.started)
     }
 
     fn waiting(&self, id: &[u8], started: &Started<'r>) -> Waiting {
@@ -75,7 +81,9 @@ impl<'a, 'r> Run<'a, 'r> {
             let limits = &self.engine.settings.limits;
             let limits = JsonLimits { depth: limits.json_depth, nodes: limits.json_nodes };
             if let Ok(body) = json::parse(self.bump, data, limits) {
-                own.start(session, &start.call_id, None, &provider::host::started(body));
+                let started = provider::host::started(body);
+                let found = own.meant(session, &start.call_id, &started);
+                own.start(session, &start.call_id, (None, found), &started);
             }
             let (verdicts, emitted, omitted) = (own.verdicts, own.emitted, own.omitted);
             self.verdicts += verdicts;
@@ -83,8 +91,13 @@ impl<'a, 'r> Run<'a, 'r> {
         }
     }
 
-    fn start(&mut self, session: &mut Session<'_>, id: &[u8], exchange: Option<u32>, started: &Started<'r>) {
-        let found = session.call_by_id(id).map(|(n, _)| n);
+    fn start(
+        &mut self,
+        session: &mut Session<'_>,
+        id: &[u8],
+        (exchange, found): (Option<u32>, Option<u32>),
+        started: &Started<'r>,
+    ) {
         if !self.off() {
             let conversation = session.conversation();
             let call = found.and_then(|n| conversation.calls.get(&n));

@@ -207,7 +207,10 @@ fn is_blind(view: &View<'_>) -> bool {
     let called = |call: &Call| conversation.exchanges.get(&call.exchange).is_none_or(of_model);
     let answered = |exchange: &Exchange| of_model(exchange) && exchange.response != ResponseState::Awaited;
     let responses_seen = conversation.calls.values().any(called) || conversation.exchanges.values().any(answered);
+    // A host names calls that have no id by one of its own.
+    let nameless = conversation.calls.values().any(|call| call.effective_id().is_empty());
     conversation.head.partial
+        || nameless
         || !responses_seen
         || view.exchange.is_some_and(|exchange| exchange.elsewhere)
         || conversation.exchanges.values().any(|exchange| exchange.elsewhere)

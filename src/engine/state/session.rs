@@ -9,6 +9,7 @@ use super::journal::{Log, Undo};
 use super::store::{Mark, Stored, Totals, clip, exchange_bytes, head_bytes, id_hash};
 use super::{At, ConvKey, StateLimits};
 use crate::engine::decision::Decision;
+use crate::engine::event::{Executor, Slot};
 
 /// One conversation, open for changes by one record. Reads go through [`Session::conversation`].
 pub struct Session<'s> {
@@ -113,6 +114,26 @@ impl<'s> Session<'s> {
         found
             .filter_map(|(_, n)| Some((*n, calls.get(n)?)))
             .filter(move |(_, call)| !id.is_empty() && call.effective_id() == id)
+    }
+    /// The client's calls without an id of the wire, of the latest response that has such calls, in order.
+    pub fn without_ids(&self) -> impl Iterator<Item = (u32, &Call)> {
+        let nameless = |call: &&Call| call.id.is_empty() && call.executor == Executor::Client;
+        let of = move |exchange: u32| {
+            let places = (exchange, Slot(0, 0), 0)..=(exchange, Slot(u32::MAX, u32::MAX), u32::MAX);
+            let calls = self.stored.index.by_slot.range(places).map(|(_, _, n)| *n);
+            calls.filter_map(move |n| Some((n, self.stored.conversation.calls.get(&n).filter(nameless)?)))
+        };
+        let exchanges = self.stored.conversation.exchanges.keys().rev();
+        let latest = exchanges.copied().find(|exchange| of(*exchange).next().is_some());
+        latest.into_iter().flat_map(of)
+    }
+    /// Gives a call without an id the one by which its host names it.
+    pub fn adopt(&mut self, n: u32, id: &[u8]) {
+        self.end_loan();
+        if !id.is_empty() {
+            let id = clip(id).into_owned();
+            self.edit_facts(n, |call| call.item_id = id);
+        }
     }
     /// After judging: remembers digest, size and action, and lets the text go. The oldest settled calls beyond
     /// `history` are forgotten.
