@@ -26,7 +26,7 @@ use super::state::{
 };
 use super::verdict::{Checkpoint, SubjectOut, engine_finding};
 use super::wire::{self, Decoded, Envelope, EventType, Reject};
-use super::{Engine, Input, Millis, Observation, Out, Outcome, TickSource};
+use super::{Engine, Input, Millis, Observation, Out, Outcome, TickSource, To};
 use bumpalo::Bump;
 use expiry::settle_due;
 pub(super) use expiry::tick;
@@ -64,7 +64,6 @@ struct Run<'a, 'r> {
     at: At,
     /// Next ordinal by checkpoint.
     ordinals: [u32; 8],
-    verdicts: u32,
     emitted: u64,
     /// Subjects for which this step had no room left.
     omitted: u64,
@@ -183,7 +182,7 @@ pub(super) fn record(
     run.release(&mut session, clock);
     if let Some(number) = envelope.sequence {
         match session.sequence(envelope.source.as_bytes(), number, envelope.id.as_bytes()) {
-            Sequence::Duplicate => return Outcome::Passed,
+            Sequence::Duplicate => return outcome(run.out),
             // What is missing may have held a part of any call that is open: none may become final without it.
             // So may what comes late: whether it was applied before cannot be told.
             Sequence::Gap { .. } | Sequence::Back => {
@@ -254,7 +253,15 @@ pub(super) fn record(
     // What ended in this record may be what a start waited for.
     run.release(&mut session, Millis::MIN);
     run.say_omitted(checkpoint_of(&envelope));
-    if run.verdicts > 0 { Outcome::Judged } else { Outcome::Passed }
+    outcome(run.out)
+}
+
+/// What was said on the way counts: of a conversation that had to go, of a start that need not wait any more.
+fn outcome(out: &Out) -> Outcome {
+    match out.emissions.iter().any(|emission| emission.to == To::Verdicts) {
+        true => Outcome::Judged,
+        false => Outcome::Passed,
+    }
 }
 
 /// The checkpoint of a record that is judged as a whole.
@@ -320,7 +327,6 @@ impl<'a, 'r> Run<'a, 'r> {
             limits,
             at,
             ordinals: [0; 8],
-            verdicts: 0,
             emitted: 0,
             omitted: 0,
             ambiguous: false,

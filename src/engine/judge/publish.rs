@@ -159,7 +159,6 @@ impl<'a, 'r> Run<'a, 'r> {
         let value = verdict.encode(self.engine.settings.limits.verdict_bytes);
         let headers = self.headers(&draft.id, "io.sluicegate.verdict.v1");
         self.push(Emission { to: To::Verdicts, key: self.key(), headers, value: Some(value), timestamp: None });
-        self.verdicts += 1;
     }
 
     /// Room for one more verdict, and for the one that counts what is left out.

@@ -85,9 +85,7 @@ impl<'a, 'r> Run<'a, 'r> {
                 let found = own.meant(session, &start.call_id, &started);
                 own.start(session, &start.call_id, (None, found), &started);
             }
-            let (verdicts, emitted, omitted) = (own.verdicts, own.emitted, own.omitted);
-            self.verdicts += verdicts;
-            (self.emitted, self.omitted) = (emitted, omitted);
+            (self.emitted, self.omitted) = (own.emitted, own.omitted);
         }
     }
 
