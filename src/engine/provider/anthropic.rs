@@ -3,7 +3,7 @@
 //! # Wire shapes read
 //! Streams: `message_start`, `content_block_start`, `content_block_delta`, `content_block_stop`,
 //! `message_delta`, `message_stop`, `ping`, `error`. Whole bodies: `type: "message"`, `type: "error"`.
-//! Requests: `system`, `tools[]`, `messages[]` with all block types of `provider-formats` §4; read by
+//! Requests: `system`, `tools[]`, `messages[]` with calls, results, thinking, media, documents; read by
 //! `anthropic/request.rs`, results' content by `anthropic/content.rs`.
 //!
 //! # How a call is addressed
@@ -142,7 +142,7 @@ fn begin<'r>(message: Value<'r>, out: &mut Translated<'r>) {
     stop(message, out);
 }
 
-/// `stop_reason`, where there is one (`provider-formats` §9).
+/// `stop_reason`, where there is one.
 fn stop<'r>(holder: Value<'r>, out: &mut Translated<'r>) {
     let Some(reason) = holder.get("stop_reason").filter(|reason| !reason.is_null()) else {
         return;

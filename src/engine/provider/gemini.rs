@@ -3,7 +3,7 @@
 //! # Wire shapes read
 //! Chunks and whole bodies, which are the same object: `candidates[]` with `content.parts[]`, `finishReason`,
 //! `groundingMetadata` and `urlContextMetadata`; `promptFeedback`; `error`. Parts (`parts.rs`, `results.rs`): all
-//! of `provider-formats` §6.1 to §6.3. Requests (`request.rs`): `contents`, `systemInstruction`, `tools`. Every
+//! calls, code, media, and what Google ran. Requests (`request.rs`): `contents`, `systemInstruction`, `tools`. Every
 //! name in camel case or in snake case. A body may be an array of chunks. Live is read by `live.rs`.
 //!
 //! # How a call is addressed
@@ -158,7 +158,7 @@ fn candidate<'r>(candidate: Value<'r>, out: &mut Translated<'r>) {
     out.events.push(Event::End { choice });
 }
 
-/// What a `finishReason` lets its calls become (`provider-formats` §6.5, §9).
+/// What a `finishReason` lets its calls become (only `STOP` ends well).
 fn fate(reason: &str) -> Fate {
     Fate::Cut(match reason {
         "STOP" => return Fate::Final,

@@ -3,7 +3,7 @@
 //! # Wire shapes read
 //! `io.sluicegate.tool.started.v1`: `{"call_id","tool"?,"idempotency_key"?,"arguments_sha256"?}`.
 //! `io.sluicegate.tool.result.v1`: `{"call_id","tool"?,"outcome":"ok"|"error","source"?,"url"?,"fetched_at"?,
-//! "content": any JSON}` (`CONTRACT` §1).
+//! "content": any JSON}`.
 //!
 //! # How a call is addressed
 //! By `call_id`. Where the data has none, the engine takes the attribute `callid`.

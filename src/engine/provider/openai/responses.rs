@@ -1,9 +1,11 @@
 //! OpenAI Responses (`POST /v1/responses`), and what speaks like it.
 //!
 //! # Wire shapes read
-//! Streams: every event of `provider-formats` §2.2. Whole bodies: the response object, with and without
-//! `object` and `status`; error bodies `{"error":{…}}`. Items (`items.rs`, `results.rs`): all of §2.3 and
-//! §2.6. Requests (`request.rs`): `input` as text or items, `tools[]`, late definitions.
+//! Streams: `response.created`, `output_item.added` and `.done`; `.delta` and `.done` of the arguments, input, code,
+//! commands and diffs of function, custom, MCP, code interpreter, shell and patch calls; the endings. Whole
+//! bodies: the response object, with and without `object` and `status`; error bodies `{"error":{…}}`. Items
+//! (`items.rs`, `results.rs`): all calls, outputs, tool lists and searches, programs. Requests (`request.rs`):
+//! `input` as text or items, `tools[]`, late definitions.
 //!
 //! # How a call is addressed
 //! By `output_index`, `(output_index, 0)`, never by `item_id`: Copilot's proxy sends another one with every
