@@ -33,6 +33,7 @@ mod recorded;
 mod schema;
 mod state;
 mod support;
+mod taken_apart;
 mod tidy;
 mod truncate;
 mod wire;

@@ -104,6 +104,9 @@ pub(super) fn grounding<'r>(holder: Value<'r>, out: &mut Translated<'r>) {
             for name in ["uri", "title", "domain", "text"] {
                 parts.extend(field(source, name, out).filter(|text| text.kind() == Kind::String).map(Part::Text));
             }
+            for name in ["ragChunk", "placeAnswerSources"] {
+                parts.extend(field(source, name, out).map(Part::Json));
+            }
         }
         if !known {
             parts.push(Part::Opaque { value: chunk, kind: "part" });
