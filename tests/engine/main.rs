@@ -24,6 +24,7 @@ mod json;
 mod layer;
 mod mcp;
 mod network;
+mod oddities;
 mod order;
 mod pairing;
 mod poison;
