@@ -136,6 +136,20 @@ fn what_looks_whole_behind_a_loss_is_not() {
     assert_eq!(wire.run(), [(json!("f"), json!({}))]);
 }
 
+/// A response with an open call is forgotten for many others, and goes on.
+#[test]
+fn a_forgotten_response_does_not_begin_anew() {
+    let engine = engine(Profile::Standard);
+    let mut wire = Wire::new(&engine);
+    wire.chunk(CHAT, &chat("r0", piece(Some("c1"), Some("f"), "{\"cmd\":\"rm\",\"x\":"), None));
+    for n in 0..80 {
+        let other = chat(&format!("o{n}"), piece(Some("c1"), Some("f"), "{"), None);
+        wire.send(CHAT, "model.chunk", Some(&format!("h{n}")), &other.to_string());
+    }
+    wire.chunk(CHAT, &chat("r0", piece(Some("c1"), Some("f"), "{}"), Some("tool_calls")));
+    assert_eq!(wire.run(), []);
+}
+
 /// Another response's id in the middle of one, under one id of the host's: a client that goes by places joins them.
 #[test]
 fn two_responses_in_one_are_none() {

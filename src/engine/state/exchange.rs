@@ -10,7 +10,7 @@ use super::conversation::{Exchange, Opened, ResponseState};
 use super::journal::Undo;
 use super::session::Session;
 use super::store::clip;
-use crate::engine::event::Provider;
+use crate::engine::event::{CutReason, Provider};
 use std::collections::BTreeMap;
 
 /// How to find an exchange.
@@ -148,6 +148,11 @@ impl Session<'_> {
             for set in sets.into_iter().flatten() {
                 self.release(set);
             }
+        }
+        // What was open in a response that is forgotten may go on under its id: as a part of this one.
+        let known = &self.conversation().exchanges;
+        if self.stored.index.open.iter().any(|(of, _)| !known.contains_key(of)) {
+            exchange.lost = Some(CutReason::Limit);
         }
         let n = self.number();
         exchange.run = n;
