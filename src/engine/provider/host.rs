@@ -62,22 +62,19 @@ fn result(body: Value<'_>) -> ResultItem<'_> {
     let outcome = body.get("outcome");
     let says = |word| outcome.is_some_and(|outcome| outcome.is(word));
     ResultItem {
-        shape: ResultShape::Host,
-        item: body,
         content,
         parts: read.into_iter().chain(beside).collect(),
         call_id: named(body, "call_id"),
         tool: named(body, "tool").map_or(Name::None, Name::Wire),
-        server: None,
         failure: match (says("ok"), says("error")) {
             (true, _) => Failure::Ok,
             (_, true) => Failure::Failed,
             _ => Failure::Unsaid,
         },
         failure_value: outcome,
-        error_code: None,
         source: member(body, "source"),
         url: member(body, "url"),
         fetched_at: member(body, "fetched_at"),
+        ..ResultItem::new(ResultShape::Host, body)
     }
 }

@@ -7,21 +7,7 @@ use crate::engine::json::{Kind, Value};
 
 /// A result of which only its parts are known.
 fn result<'r>(shape: ResultShape, item: Value<'r>, tool: Name<'r>, parts: Vec<Part<'r>>) -> ResultItem<'r> {
-    ResultItem {
-        shape,
-        item,
-        content: None,
-        parts,
-        call_id: None,
-        tool,
-        server: None,
-        failure: Failure::Unsaid,
-        failure_value: None,
-        error_code: None,
-        source: None,
-        url: None,
-        fetched_at: None,
-    }
+    ResultItem { parts, tool, ..ResultItem::new(shape, item) }
 }
 
 /// The value as the model reads it.
