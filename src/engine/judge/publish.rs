@@ -35,6 +35,8 @@ pub(super) struct Draft<'r, 'n> {
     pub content_bytes: u64,
     pub idempotency_key: Option<String>,
     pub names: Option<Names<'n>>,
+    /// The profile `monitor`: what blocks for want of a copy is said, and changes no action.
+    pub monitored: bool,
 }
 
 impl Draft<'_, '_> {
@@ -50,6 +52,7 @@ impl Draft<'_, '_> {
             content_bytes: 0,
             idempotency_key: None,
             names: None,
+            monitored: false,
         }
     }
 
@@ -59,7 +62,11 @@ impl Draft<'_, '_> {
     }
 
     pub fn block(&mut self, rule: &str, evidence: Evidence) {
-        self.findings.push(engine_finding(rule, Place::Whole, evidence));
+        let mut finding = engine_finding(rule, Place::Whole, evidence);
+        if self.monitored && self.fold().1 == Decision::Allow {
+            finding.mode = Mode::Monitor;
+        }
+        self.findings.push(finding);
     }
 }
 

@@ -99,6 +99,11 @@ struct Group<'r> {
 
 /// See [`super::splice()`].
 pub(super) fn splice<'r>(root: &'r Layer<'r>, edits: &[Edit<'r>]) -> Result<Vec<u8>, NotExact> {
+    Ok(apply(root.bytes, &lowered(root, edits)?))
+}
+
+/// The changes of the root that make these edits, settled. Each layer is walked once, however many edits it holds.
+pub(super) fn lowered<'r>(root: &'r Layer<'r>, edits: &[Edit<'r>]) -> Result<Vec<Change>, NotExact> {
     let mut groups: BTreeMap<(usize, Place), Group<'r>> = BTreeMap::new();
     for Edit { span, with } in edits {
         let place = place(span.layer, root)?;
@@ -112,7 +117,7 @@ pub(super) fn splice<'r>(root: &'r Layer<'r>, edits: &[Edit<'r>]) -> Result<Vec<
     while let Some(((depth, mut place), Group { layer, changes })) = groups.pop_last() {
         let changes = settle(changes, layer.bytes.len())?;
         let Some(source) = layer.source.filter(|_| depth > 0) else {
-            return Ok(apply(layer.bytes, &changes));
+            return Ok(changes);
         };
         let lowered = lower(layer, source, changes).ok_or(NotExact)?;
         place.pop();
@@ -122,7 +127,7 @@ pub(super) fn splice<'r>(root: &'r Layer<'r>, edits: &[Edit<'r>]) -> Result<Vec<
             .changes
             .extend(lowered);
     }
-    Ok(root.bytes.to_vec())
+    Ok(Vec::new())
 }
 
 /// The changes of the parent that make settled changes of a layer.
