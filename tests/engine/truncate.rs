@@ -55,7 +55,8 @@ fn stood_there(cut: &str, whole: &str) -> bool {
         if !whole.contains(run) {
             return false;
         }
-        rest = if open == "[…]" { &behind[open.len()..] } else { behind.split_once(']').map_or("", |(_, rest)| rest) };
+        rest =
+            if open == "[…]" { &behind[open.len()..] } else { behind.split_once(']').map_or("", |(_, rest)| rest) };
     }
     whole.contains(rest)
 }
