@@ -198,3 +198,33 @@ pub(super) fn map_range<'r>(span: Span<'r>, root: &'r Layer<'r>) -> Option<(usiz
     }
     Some((start, end))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Step, can_splice};
+    use super::*;
+    use bumpalo::Bump;
+    use json_string::{Pieces, WALKED, escape_text};
+
+    /// A result can make many edits of one long text: what they cost together must not be their product.
+    #[test]
+    fn many_edits_of_one_text_cost_one_walk() {
+        const COUNT: u32 = 500;
+        let bump = Bump::new();
+        let inner = r#""\"\\\"\\""#;
+        let escaped = escape_text(inner.repeat(COUNT as usize).as_bytes()).unwrap_or_default();
+        let literal = [b"\"", &*escaped, b"\""].concat();
+        let record = Layer::record(&bump, &literal);
+        let layer = |span| Layer::json_string(&bump, span, Step::Json).unwrap_or(record);
+        let text = layer(record.span());
+        let len = inner.len() as u32;
+        let edits: Vec<Edit<'_>> = (0..COUNT)
+            .map(|n| layer(Span { layer: text, start: n * len, end: (n + 1) * len }))
+            .map(|string| Edit { span: Span { layer: string, start: 1, end: 3 }, with: b"x".to_vec() })
+            .collect();
+        WALKED.set(0);
+        assert!(can_splice(record, &edits));
+        let pieces = Pieces::new(&literal).count() + COUNT as usize * Pieces::new(inner.as_bytes()).count();
+        assert!((1..=pieces).contains(&WALKED.get()), "{} of {pieces}", WALKED.get());
+    }
+}
