@@ -8,7 +8,7 @@ use crate::engine::digest::{Role, short};
 use crate::engine::event::{Name, Provider, ResultItem, ToolDef, Turn};
 use crate::engine::json::Value;
 use crate::engine::layer::Edit;
-use crate::engine::policy::{Evidence, Finding, Mode, Place, Profile, RequestResult, RequestSubject, Subject};
+use crate::engine::policy::{Evidence, Finding, Mode, Place, RequestResult, RequestSubject, Subject};
 use crate::engine::state::{Session, Tool};
 use crate::engine::verdict::{Checkpoint, Decision, engine_finding};
 use crate::engine::wire::Envelope;
@@ -102,7 +102,6 @@ impl<'a, 'r> Run<'a, 'r> {
         let (report, bits) = self.check(session, Some(exchange), &Subject::Request(&subject));
 
         let mut draft = Draft::new(self.next_id(Checkpoint::ModelRequest), Checkpoint::ModelRequest);
-        draft.monitored = self.engine.settings.policy.profile == Profile::Monitor;
         draft.findings = report.findings;
         draft.content_hmac = Some(self.keyed().digest(Role::Content, &[request.body.raw()]));
         draft.content_bytes = request.body.span().len() as u64;

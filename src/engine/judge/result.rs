@@ -183,7 +183,7 @@ impl<'a, 'r> Run<'a, 'r> {
         let copied = matches!(result.shape, ResultShape::Host | ResultShape::McpResult | ResultShape::McpAnswer);
         let id = if copied { self.next_id(checkpoint) } else { String::new() };
         let mut draft = Draft::new(id, checkpoint);
-        draft.monitored = self.engine.settings.policy.profile == Profile::Monitor;
+        draft.monitored = self.monitored();
         draft.findings = report.findings;
         draft.subject = self.result_subject(result, answered);
         draft.content_hmac = Some(content.digest);

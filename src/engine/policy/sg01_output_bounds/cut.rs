@@ -17,7 +17,7 @@ const WHOLE: [&str; 8] = ["mimeType", "name", "source", "title", "tool_name", "t
 const LEAST_PART: usize = 256;
 /// Bytes for the marker that stands for blocks.
 const NOTICE: usize = 72;
-/// What a list of blocks can be cut to at least.
+/// What a list of blocks can be cut to at least, where nothing that counts stands beside it.
 const LEAST_BLOCKS: usize = 96;
 
 /// A part that counts.
@@ -28,10 +28,12 @@ struct Piece<'r> {
     least: usize,
 }
 
-/// What [`cut()`] can make of a result at least, in bytes of its texts.
+/// What [`cut()`] can make at least of a result of a request, in bytes of its texts.
 pub(super) fn least(result: &ResultItem<'_>) -> usize {
-    let least: usize = pieces(result, LEAST_TEXT).iter().map(|piece| piece.least).sum();
-    if block_type(result).is_some() { least.min(LEAST_BLOCKS) } else { least }
+    match block_type(result) {
+        Some(_) => LEAST_BLOCKS,
+        None => pieces(result, LEAST_TEXT).iter().map(|piece| piece.least).sum(),
+    }
 }
 
 /// The edits that bring the result's texts to at most the cap. `None`: it cannot be cut and stay valid.
