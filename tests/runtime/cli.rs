@@ -397,3 +397,42 @@ fn check_reads_the_raw_stream_of_every_provider() {
         assert_eq!(calls(&arguments, &stream(vec![&raw[..at], &raw[at..]])), expected, "{provider}: two reads");
     }
 }
+
+/// Nothing judged is never silent, whatever the reason.
+#[test]
+fn check_tells_nothing_to_judge_from_nothing_judged() {
+    let listed = r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"read","inputSchema":{"type":"object","required":["path"]}}]}}"#;
+    let mcp = format!(
+        "{}\n{listed}\n{}\n",
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#,
+        r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"read","arguments":{}}}"#
+    );
+    let live = concat!(
+        r#"{"setup":{"model":"m","tools":[{"functionDeclarations":[{"name":"book","parameters":{"type":"OBJECT","required":["n"]}}]}]}}"#,
+        "\n",
+        r#"{"toolCall":{"functionCalls":[{"id":"f1","name":"book","args":{}}]}}"#,
+        "\n"
+    );
+    let unknown = r#"{"specversion":"1.0","id":"1","source":"/t","type":"io.sluicegate.model.respnse.v1","data":{}}"#;
+    let message = r#"{"type":"message_stop"}"#;
+    let raw = "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
+    let cases: [(&[&str], &str, &str, i32); 8] = [
+        (&["--provider", "mcp"], &mcp, "schema_mismatch", 1),
+        (&["--provider", "gemini.live"], live, "schema_mismatch", 1),
+        (&["--provider", "gemini.generate_content"], message, "another provider's?", 1),
+        (&["--provider", "openai.chat"], raw, "another provider's?", 1),
+        (&["--provider", "openai.chat"], "", "-: empty; there is nothing to judge in it", 1),
+        (&[], "", "-: empty; there is nothing to judge in it", 1),
+        (&[], unknown, "-:1: unknown_type", 0),
+        (&[], "data: {}\n", "raw traffic (SSE, a body over several lines) needs --provider", 1),
+    ];
+    for (options, input, said, code) in cases {
+        let arguments = [&["check"], options, &["-"]].concat();
+        let output = run(&arguments, input.as_bytes());
+        let all = format!("{}{}", text(&output.stdout), text(&output.stderr));
+        assert!(all.contains(said), "{options:?} {input}: {all}");
+        assert_eq!(output.status.code(), Some(code), "{options:?} {input}: {all}");
+    }
+    let page = run(&["policies", "sg00"], b"");
+    assert!(text(&page.stdout).contains("text_behind_end"), "{}", text(&page.stdout));
+}

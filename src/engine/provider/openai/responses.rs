@@ -15,7 +15,7 @@
 //! `*_arguments.done` and its kin restate and close; `output_item.done` is authoritative and says the item's
 //! `status`; `response.completed`, `.incomplete`, `.failed`, `.cancelled` or `error` end the response. The
 //! item's end marker is sent for cut text too. A result inside the response (`mcp_call.output`) does not make
-//! its call final: the terminal table knows no such exception here.
+//! its call final: only a completed response does.
 //!
 //! # Oddities
 //! - `response.completed` may list no items although some were streamed, or number them anew: they are sent as
