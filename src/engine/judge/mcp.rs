@@ -389,7 +389,7 @@ impl<'a, 'r> Run<'a, 'r> {
         if self.off() {
             return mark_answered(session, call);
         }
-        let read = answer::read(rpc.item, rpc.says, request.map(|known| known.method));
+        let read = answer::read(rpc.item, rpc.says, request.map(|known| known.method), peer.said);
         let mut result = read.result;
         result.server = peer.name;
         let id = id_text(rpc.id);

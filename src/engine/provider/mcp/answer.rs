@@ -29,8 +29,8 @@ pub fn asks_for_input(result: Value<'_>) -> bool {
     result.get("resultType").is_some_and(|kind| kind.is("input_required")) && alone()
 }
 
-/// Reads an answer to `method`, `None` where the request is not known.
-pub fn read<'r>(message: Value<'r>, says: RpcSays<'r>, method: Option<Method>) -> Answer<'r> {
+/// Reads an answer to `method`, `None` where the request is not known. `sure`: that it is this request's.
+pub fn read<'r>(message: Value<'r>, says: RpcSays<'r>, method: Option<Method>, sure: bool) -> Answer<'r> {
     let mut parts = Parts::default();
     let mut failure = Failure::Unsaid;
     let (mut shape, mut item, mut content, mut failure_value) = (ResultShape::McpAnswer, message, None, None);
@@ -44,9 +44,10 @@ pub fn read<'r>(message: Value<'r>, says: RpcSays<'r>, method: Option<Method>) -
             content = Some(result);
             match method {
                 _ if result.kind() != Kind::Object => parts.value(result),
-                Some(Method::Read) => parts.object(result, RESOURCES),
-                Some(Method::Prompt) => parts.object(result, PROMPT),
-                _ => parts.object(result, CALL),
+                Some(Method::Read) if sure => parts.object(result, &[RESOURCES]),
+                Some(Method::Prompt) if sure => parts.object(result, &[PROMPT]),
+                Some(_) if sure => parts.object(result, &[CALL]),
+                _ => parts.object(result, &[CALL, RESOURCES, PROMPT]),
             }
             if matches!(method, Some(Method::Call | Method::Task)) && result.kind() == Kind::Object {
                 (shape, item, content) = (ResultShape::McpResult, result, result.get("content"));
@@ -168,16 +169,17 @@ impl<'r> Parts<'r> {
         if error.kind() != Kind::Object {
             return self.value(error);
         }
-        self.object(error, &[("code", As::Number), ("message", As::Text), ("data", As::Json)]);
+        self.object(error, &[&[("code", As::Number), ("message", As::Text), ("data", As::Json)]]);
     }
-    fn object(&mut self, object: Value<'r>, known: Members) {
+    fn object(&mut self, object: Value<'r>, known: &[Members]) {
+        let known = || known.iter().copied().flatten();
         if object.kind() != Kind::Object {
             return self.value(object);
         }
         for (name, value) in object.members() {
-            match known.iter().find(|(known, _)| name.is(known)) {
+            match known().find(|(known, _)| name.is(known)) {
                 Some((_, how)) => self.member(value, *how),
-                None if in_another_case(name, known.iter().map(|(known, _)| *known)) => {
+                None if in_another_case(name, known().map(|(known, _)| *known)) => {
                     self.unclear.get_or_insert(value);
                 }
                 None => self.opaque(value, "member"),
@@ -192,8 +194,8 @@ impl<'r> Parts<'r> {
             As::Text | As::Json => self.value(value),
             As::Blob => self.found.push(Part::Media { value, kind: "blob" }),
             As::Blocks => self.each(value, Self::block),
-            As::Resources => self.each(value, |parts, value| parts.object(value, RESOURCE)),
-            As::Messages => self.each(value, |parts, value| parts.object(value, MESSAGE)),
+            As::Resources => self.each(value, |parts, value| parts.object(value, &[RESOURCE])),
+            As::Messages => self.each(value, |parts, value| parts.object(value, &[MESSAGE])),
         }
     }
     fn mark(&mut self, value: Value<'r>, kind: Kind) {
@@ -224,11 +226,11 @@ impl<'r> Parts<'r> {
             return self.value(block);
         }
         match &*type_of(block) {
-            "text" if string(block, "text").is_some() => self.object(block, TEXT),
+            "text" if string(block, "text").is_some() => self.object(block, &[TEXT]),
             "image" => self.media(block, "image"),
             "audio" => self.media(block, "audio"),
-            "resource_link" => self.object(block, LINK),
-            "resource" if member(block, "resource").is_some() => self.object(block, EMBEDDED),
+            "resource_link" => self.object(block, &[LINK]),
+            "resource" if member(block, "resource").is_some() => self.object(block, &[EMBEDDED]),
             kind if kind.is_empty() || resembles(kind, &BLOCKS) => {
                 self.unclear.get_or_insert(block);
             }
