@@ -861,7 +861,7 @@ fn an_answer_of_unsaid_origin_is_judged_whoever_else_waits() {
         assert_eq!(c.unsaid(text(1, &long())).line(), "tool_result find 1 redact [oversize_result]");
         assert_eq!(c.unsaid(text(1, "three")).line(), "tool_result find 1 block [response_repeated]");
         c.unsaid(asks());
-        assert_eq!(c.unsaid(text(1, &long())).line(), "tool_result find 1 redact [oversize_result]");
+        assert_eq!(c.unsaid(text(1, &(long() + "!"))).line(), "tool_result find 1 redact [oversize_result]");
     }
 }
 
