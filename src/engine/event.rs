@@ -304,6 +304,27 @@ pub struct ResultItem<'r> {
     pub fetched_at: Option<Value<'r>>,
 }
 
+impl<'r> ResultItem<'r> {
+    /// One of which nothing is known but where it stands.
+    pub fn new(shape: ResultShape, item: Value<'r>) -> Self {
+        Self {
+            shape,
+            item,
+            content: None,
+            parts: Vec::new(),
+            call_id: None,
+            tool: Name::None,
+            server: None,
+            failure: Failure::Unsaid,
+            failure_value: None,
+            error_code: None,
+            source: None,
+            url: None,
+            fetched_at: None,
+        }
+    }
+}
+
 /// How a tool definition lets its calls be checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum ToolFamily {

@@ -115,6 +115,9 @@ fn set<'r>(edits: &mut Vec<Edit<'r>>, object: Value<'r>, value: Option<Value<'r>
     if let Some(last) =
         edits.iter_mut().find(|e| e.span.start == at && e.span.end == at && std::ptr::eq(e.span.layer, span.layer))
     {
+        if !member.starts_with(b",") {
+            last.with.push(b',');
+        }
         last.with.extend_from_slice(&member);
         return;
     }

@@ -67,6 +67,12 @@ pub static SG00: Meta = Meta {
             Severity::High,
             "this record asked for more output than a step may give; what has no verdict of its own is blocked",
         ),
+        rule(
+            "text_behind_end",
+            Decision::Block,
+            Severity::Critical,
+            "text came for a call behind the end of its response; its arguments are not those that were judged",
+        ),
         rule("response_unasked", Decision::Block, Severity::High, "an answer came to a request that nobody made"),
         rule("response_repeated", Decision::Block, Severity::High, "a second answer came to one request"),
         rule(

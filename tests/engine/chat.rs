@@ -364,20 +364,23 @@ fn what_is_lost_or_unclear_cuts() {
 
 /// Text behind the end of its choice changes no verdict, and is counted.
 #[test]
-fn text_behind_the_end_is_counted() {
+fn text_behind_the_end_takes_the_verdict_back() {
     let engine = engine(Profile::Standard);
-    let undecodable = |late: Value| {
+    let undecodable = |late: Value, said: &[&str]| {
         let mut partition = Partition::new(&engine);
         partition.feed(&line(CHUNK, "r", &calls(json!([open(0, "a", "f", "{\"x\":1}")]))));
         partition.feed(&line(CHUNK, "r", &done()));
         let (found, counted) = observed(&engine, &mut partition, &line(CHUNK, "r", &late));
-        assert_eq!(found, [""; 0]);
+        assert_eq!(found, said);
         counted
     };
-    assert_eq!(undecodable(calls(json!([more(0, "")]))), 0);
-    assert_eq!(undecodable(calls(json!([more(0, "{}")]))), 1);
-    assert_eq!(undecodable(calls(json!([open(0, "a", "f", "{}")]))), 1);
-    assert_eq!(undecodable(calls(json!([{"index": 0, "function": {"arguments": {"x": 2}}}]))), 1);
+    assert_eq!(undecodable(calls(json!([more(0, "")])), &[]), 0);
+    // Whoever reads on has other arguments than those that were allowed.
+    let revoked = ["a f block text_behind_end"];
+    assert_eq!(undecodable(calls(json!([more(0, "{}")])), &revoked), 1);
+    assert_eq!(undecodable(calls(json!([more(0, "{"), more(0, "}")])), &revoked), 2);
+    assert_eq!(undecodable(calls(json!([open(0, "a", "f", "{}")])), &revoked), 1);
+    assert_eq!(undecodable(calls(json!([{"index": 0, "function": {"arguments": {"x": 2}}}])), &revoked), 1);
 }
 
 fn observed(engine: &Engine, partition: &mut Partition<'_>, value: &[u8]) -> (Vec<String>, usize) {

@@ -11,7 +11,8 @@
 //! ```
 //!
 //! A request that is allowed is not listed. `<<n>>` in a record is n letters. `UPDATE=1` rewrites what is said.
-//! Where a later rule will judge what is only assembled today, the file's first lines say which.
+//! Where a later rule will judge what is only assembled today, the file's first lines say which. The files of
+//! `oddities/` have the same form, and no report behind them.
 
 use crate::support::{Partition, body, engine, header, verdicts};
 use serde_json::Value;
@@ -134,13 +135,14 @@ fn say(verdict: &Value, emissions: &[Emission], out: &mut String) {
     out.push('\n');
 }
 
-fn judge(provider: &str) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/engine/field_bugs");
+/// Judges the files of a folder: those of one provider, or all.
+pub fn judge(folder: &str, provider: Option<&str>) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/engine").join(folder);
     let update = std::env::var_os("UPDATE").is_some();
     let (mut judged, mut wrong) = (0, Vec::new());
     let mut paths: Vec<PathBuf> = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
-    for bug in paths.into_iter().map(Bug::read).filter(|bug| bug.provider == provider) {
+    for bug in paths.into_iter().map(Bug::read).filter(|bug| provider.is_none_or(|name| bug.provider == name)) {
         judged += 1;
         let said = bug.said();
         if update {
@@ -149,31 +151,31 @@ fn judge(provider: &str) {
             wrong.push(format!("{}\nsaid:\n{said}expected:\n{}", bug.path.display(), bug.expected));
         }
     }
-    println!("{judged} bugs of {provider}");
+    println!("{judged} of {folder}, {provider:?}");
     assert!(judged > 0 && wrong.is_empty(), "{} of {judged}:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 #[test]
 fn anthropic_messages() {
-    judge("anthropic.messages");
+    judge("field_bugs", Some("anthropic.messages"));
 }
 
 #[test]
 fn openai_responses() {
-    judge("openai.responses");
+    judge("field_bugs", Some("openai.responses"));
 }
 
 #[test]
 fn openai_chat() {
-    judge("openai.chat");
+    judge("field_bugs", Some("openai.chat"));
 }
 
 #[test]
 fn gemini_generate_content() {
-    judge("gemini.generate_content");
+    judge("field_bugs", Some("gemini.generate_content"));
 }
 
 #[test]
 fn mcp() {
-    judge("mcp");
+    judge("field_bugs", Some("mcp"));
 }

@@ -4,7 +4,7 @@ use crate::support::{Partition, settings, verdicts};
 use serde_json::{Value, json};
 use sluicegate::engine::policy::Profile;
 use sluicegate::engine::state::PartitionState;
-use sluicegate::engine::{Engine, Limits, Out, Settings, TickSource};
+use sluicegate::engine::{Engine, Limits, Out, Settings, TickSource, To};
 
 const NOW: i64 = 1_767_225_600_000;
 const WINDOW: u64 = 2000;
@@ -153,4 +153,17 @@ fn a_start_that_waits_survives_a_restore() {
     let given: Vec<_> =
         ending(30, "tool_use").iter().flat_map(|line| starts(&verdicts(&partition.feed(line)))).collect();
     assert_eq!(given, row("4", "allow", "-"));
+}
+
+/// Found by fuzzing: two members that are added to nothing stand apart.
+#[test]
+fn the_error_form_of_an_empty_result_is_json() {
+    let engine = engine(0);
+    let empty = line(20, "tool.result", json!({}));
+    let early = joined(&[&[request(0)], &opening(10), &[empty]]);
+    let mut partition = Partition::new(&engine);
+    let copies: Vec<_> = early.iter().flat_map(|line| partition.feed(line)).filter(|e| e.to == To::Redacted).collect();
+    let data = crate::support::body(&copies[0])["data"].clone();
+    let text = "[TOOL ERROR] output withheld by policy SG08";
+    assert_eq!(data, json!({"content": text, "outcome": "error"}));
 }

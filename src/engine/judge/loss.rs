@@ -5,13 +5,15 @@
 //! that are depends on how much of the record is known: its response, its conversation, or nothing.
 
 use super::Run;
+use super::call::executor_name;
 use super::expiry::settle_due;
+use super::publish::Draft;
 use crate::engine::event::{CutReason, Event};
 use crate::engine::json::Value;
 use crate::engine::policy::{Evidence, Finding, Place};
 use crate::engine::provider::Provider;
-use crate::engine::state::{Call, PartitionState, Ready, ResponseState, Session};
-use crate::engine::verdict::engine_finding;
+use crate::engine::state::{Call, CallStatus, PartitionState, Ready, ResponseState, Session};
+use crate::engine::verdict::{Checkpoint, Decision, SubjectOut, engine_finding};
 use crate::engine::wire::{self, Envelope, EventType, Mode};
 use crate::engine::{Engine, Input, Observation, Out, TickSource, provider};
 use bumpalo::Bump;
@@ -81,12 +83,41 @@ impl<'a, 'r> Run<'a, 'r> {
         finding: Finding<'r>,
     ) {
         self.out.observations.push(Observation::Undecodable { provider: self.origin.provider });
+        let said = self.out.emissions.len();
+        let known = exchange.and_then(|n| session.conversation().exchanges.get(&n));
+        let known_lost = envelope.kind == EventType::ModelChunk && known.is_some_and(|e| e.lost.is_some());
         if matches!(envelope.kind, EventType::ModelChunk | EventType::ModelResponse) {
             self.lost(session, envelope, exchange, CutReason::Undecodable);
         }
-        if envelope.kind != EventType::ModelChunk && !self.off() {
+        // The calls that it cuts speak for a chunk. Where there are none, it may itself have held one; of a response
+        // that is said once.
+        let spoken_for = envelope.kind == EventType::ModelChunk && self.out.emissions.len() > said;
+        if !spoken_for && !known_lost && !self.off() {
             self.envelope_verdict(envelope, finding);
         }
+    }
+
+    /// Text came for a call that has ended well: whoever reads on has other arguments than those that were
+    /// judged. Said once a call.
+    pub(super) fn behind_end(&mut self, session: &mut Session<'_>, n: u32) {
+        self.out.observations.push(Observation::Undecodable { provider: self.origin.provider });
+        let ended = |call: &&Call| call.status == CallStatus::Final && !call.conflict;
+        let Some(call) = session.conversation().calls.get(&n).filter(ended) else { return };
+        let mut subject = SubjectOut { executor: Some(executor_name(call)), ..SubjectOut::default() };
+        let shown = |text: &[u8]| (!text.is_empty()).then(|| self.clean(text));
+        (subject.call_id, subject.tool) = (shown(call.effective_id()), shown(&call.name));
+        subject.server = call.server.as_deref().map(|server| self.clean(server));
+        if let Some(call) = session.call_mut(n) {
+            (call.conflict, call.action) = (true, Some(Decision::Block));
+        }
+        if self.off() {
+            return;
+        }
+        let mut draft = Draft::new(self.next_id(Checkpoint::ToolCall), Checkpoint::ToolCall);
+        draft.complete = false;
+        draft.subject = subject;
+        draft.block("text_behind_end", Evidence::None);
+        self.emit(draft);
     }
 
     pub(super) fn oversize(
@@ -129,7 +160,7 @@ impl<'a, 'r> Run<'a, 'r> {
         let meant = exchanges.filter(|(n, e)| match id {
             _ if exchange == Some(**n) => true,
             Some(id) => e.host_id.as_deref() == Some(id),
-            None => e.response == ResponseState::Open,
+            None => e.response == ResponseState::Open || e.is_unanswered(),
         });
         let meant: Vec<u32> = meant.map(|(n, _)| *n).collect();
         let mut ready = Vec::new();

@@ -54,7 +54,7 @@ struct Origin<'a> {
 }
 
 /// Everything that one record's judging needs.
-struct Run<'a, 'r> {
+struct Run<'a, 'r: 'a> {
     engine: &'a Engine,
     bump: &'r Bump,
     origin: Origin<'a>,
@@ -102,15 +102,18 @@ pub(super) fn record(
     let response_id = envelope.response_id.map(str::as_bytes);
     let named = envelope.conversation.map(str::as_bytes).or(input.key);
     let named = named.filter(|name| !name.is_empty()).map(|name| engine.keyed.conversation(name));
-    let beginning = match envelope.kind {
+    let begun = match envelope.kind {
         EventType::ModelChunk | EventType::ModelClosed if !oversize => {
             let key = named.or_else(|| response_id.map(|id| engine.keyed.conversation(id)));
-            key.and_then(|key| state.get(key)).and_then(|known| known.beginning(response_id))
+            key.and_then(|key| state.get(key)).and_then(|known| Some((known, known.begun(response_id)?)))
         }
         _ => None,
     };
-    let (begun_by, beginning) = beginning.map_or((None, Vec::new()), |(provider, text)| (Some(provider), text));
-    let provider = match envelope.provider.or(begun_by) {
+    // A read in the middle of a long event is kept as it came.
+    let grows = begun.is_some_and(|(_, begun)| provider::goes_on(&envelope, begun.bytes, begun.last));
+    let beginning = begun.filter(|_| !grows).map(|(known, _)| known.beginning(response_id)).unwrap_or_default();
+    let begun = begun.map(|(_, begun)| begun.provider);
+    let provider = match envelope.provider.or(begun) {
         None if needs_provider && !oversize => match provider::detect_provider(bump, &envelope, json) {
             None => {
                 let outcome = reject_record(engine, input, Reject::UnknownProvider, out);
@@ -124,6 +127,7 @@ pub(super) fn record(
     out.observations.push(Observation::Event { provider, kind: envelope.kind });
     let mut translated = match (oversize, provider) {
         (true, _) => Translated::new(bump),
+        _ if grows => Translated { rest: envelope.data.map_or(&[], |data| data.bytes), ..Translated::new(bump) },
         // Host events mean the same whoever's call they answer.
         (false, provider) => {
             provider::translate(bump, &envelope, provider.unwrap_or(Provider::AnthropicMessages), &beginning, json)
@@ -187,7 +191,7 @@ pub(super) fn record(
             // So may what comes late: whether it was applied before cannot be told.
             Sequence::Gap { .. } | Sequence::Back => {
                 run.missed(&mut session);
-                if !beginning.is_empty() {
+                if begun.is_some() {
                     translated = Translated::new(bump);
                     translated.undecodable = Some(provider::unkept(bump));
                 }
@@ -230,10 +234,15 @@ pub(super) fn record(
         run.foreign(&mut session, response_id, provider);
     }
     if let Some(provider) = provider
-        && (!beginning.is_empty() || !translated.rest.is_empty())
-        && !session.keep_beginning(response_id, provider, translated.rest)
+        && (begun.is_some() || !translated.rest.is_empty())
     {
-        translated.undecodable = Some(provider::unkept(bump));
+        let kept = match grows {
+            true => session.grow_beginning(response_id, provider, translated.rest),
+            false => session.keep_beginning(response_id, provider, translated.rest),
+        };
+        if !kept {
+            translated.undecodable = Some(provider::unkept(bump));
+        }
     }
     if oversize {
         run.oversize(&mut session, &envelope, input, exchange.map(|(n, _)| n));
@@ -380,10 +389,14 @@ impl<'a, 'r> Run<'a, 'r> {
                 }
                 _ => {
                     let Some(n) = exchange else { continue };
-                    if session.absorb(n, event, self.at, &self.limits, &mut ready) {
-                        self.out.observations.push(Observation::Undecodable { provider: self.origin.provider });
+                    let late = session.absorb(n, event, self.at, &self.limits, &mut ready);
+                    if matches!(event, Event::Begin { .. }) {
+                        self.name_response(session, envelope, n);
                     }
                     self.ended(session, ready.drain(..));
+                    if let Some(call) = late {
+                        self.behind_end(session, call);
+                    }
                     if let Event::ServerResult { result, .. } = event {
                         self.server_result(session, n, result);
                     }
@@ -411,6 +424,17 @@ impl<'a, 'r> Run<'a, 'r> {
         };
         if let Some(finding) = unread {
             self.unread(session, envelope, exchange, finding);
+        }
+    }
+
+    /// What verdicts call the response: the host's id of it, else its own, which its beginning may bring.
+    fn name_response(&mut self, session: &Session<'_>, envelope: &Envelope<'_>, exchange: u32) {
+        let known = session.conversation().exchanges.get(&exchange);
+        if envelope.response_id.is_none()
+            && let Some(id) = known.and_then(|e| e.host_id.as_deref().or(e.payload_id.as_deref()))
+            && self.origin.response_id != Some(id)
+        {
+            self.origin.response_id = Some(self.bump.alloc_slice_copy(id));
         }
     }
 

@@ -81,6 +81,11 @@ impl<'s> View<'s> {
         let key = Key { name, namespace, server: call.server.as_deref(), executor: call.executor };
         let all = &self.conversation.tools;
         let within = |set: u32| all.values().filter(move |tool| tool.toolset == set);
+        // What an MCP server lists is called over MCP, and never by a model's own calls.
+        let over_mcp = |exchange: &Exchange| exchange.provider == Provider::Mcp;
+        let others = self.conversation.exchanges.values().filter(|other| over_mcp(other) != over_mcp(exchange));
+        let strange: Vec<u32> = others.flat_map(|other| sets(other).into_iter().flatten()).collect();
+        let own = || all.values().filter(|tool| !strange.contains(&tool.toolset));
         // What came late never stands in for what the request itself declares.
         for set in sets(exchange).into_iter().flatten() {
             let found = meant(within(set), key);
@@ -90,14 +95,14 @@ impl<'s> View<'s> {
         }
         // A history that is kept elsewhere keeps the definitions that came late in earlier exchanges.
         if exchange.elsewhere
-            && let Some(latest) = meant(all.values(), key).iter().map(|tool| tool.toolset).max()
+            && let Some(latest) = meant(own(), key).iter().map(|tool| tool.toolset).max()
         {
             return formed(meant(within(latest), key), key.executor, form, exchange.provider);
         }
         let seen = || sets(exchange).into_iter().flatten().flat_map(within);
         // What a search brings stands in its output: once that was seen, nothing is behind it any more.
         let searched = match exchange.elsewhere {
-            true => all.values().any(is_found),
+            true => own().any(is_found),
             false => seen().any(is_found),
         };
         let hides = |tool: &Tool| {

@@ -236,8 +236,6 @@ fn server_result<'r>(kind: &str, item: Value<'r>) -> ResultItem<'r> {
         None => content::flag(item),
     };
     ResultItem {
-        shape: ResultShape::Server,
-        item,
         content,
         parts: match known {
             Some(_) => content::parts(content),
@@ -245,12 +243,9 @@ fn server_result<'r>(kind: &str, item: Value<'r>) -> ResultItem<'r> {
         },
         call_id: named(item, "tool_use_id"),
         tool: known.unwrap_or(Name::None),
-        server: None,
         failure,
         failure_value,
         error_code: error.map(content::error_code),
-        source: None,
-        url: None,
-        fetched_at: None,
+        ..ResultItem::new(ResultShape::Server, item)
     }
 }

@@ -67,6 +67,14 @@ fn spells(name: Value<'_>, camel: &str) -> bool {
     name.text().is_some_and(|name| is_spelt(&name, camel))
 }
 
+/// Whether an object has a member that is one of these but for its case or punctuation.
+fn misspelt(object: Value<'_>, known: &[&str]) -> bool {
+    object.members().any(|(name, _)| {
+        let name = name.text().unwrap_or_default();
+        !known.iter().any(|known| is_spelt(&name, known)) && resembles(&String::from_utf8_lossy(&name), known)
+    })
+}
+
 /// A member that is there and not null, in either spelling. In both, it could be read in two ways.
 fn field<'r>(value: Value<'r>, camel: &str, out: &mut Translated<'r>) -> Option<Value<'r>> {
     let mut found = None;
@@ -140,6 +148,9 @@ fn candidate<'r>(candidate: Value<'r>, out: &mut Translated<'r>) {
     let (Some(index), Kind::Object) = (index, candidate.kind()) else {
         return unclear(candidate, out);
     };
+    if misspelt(candidate, &["content", "finishReason", "index"]) {
+        return unclear(candidate, out);
+    }
     if let Some(content) = field(candidate, "content", out) {
         match content.kind() {
             Kind::Object => parts::of_content(content, index, out),

@@ -13,12 +13,18 @@
 //!
 //! # Oddities
 //! `content` is a string that the model will read as text, or any other JSON that it will read as it stands.
-//! An `outcome` other than `ok` and `error` says nothing.
+//! An `outcome` other than `ok` and `error` says nothing. Other members are not looked into, and listed where they
+//! hold more than a word.
 
 use super::{Translated, member, named, opaque};
 use crate::engine::envelope::EventType;
 use crate::engine::event::{Event, Failure, Name, Part, ResultItem, ResultShape, Started};
 use crate::engine::json::{Kind, Value};
+
+/// What a result's data holds.
+const MEMBERS: [&str; 7] = ["call_id", "content", "fetched_at", "outcome", "source", "tool", "url"];
+/// The longest value of another member that is a mark and no text, bytes.
+const WORD_BYTES: usize = 128;
 
 pub(super) fn event<'r>(kind: EventType, body: Value<'r>, out: &mut Translated<'r>) {
     if body.kind() != Kind::Object {
@@ -43,30 +49,32 @@ pub fn started(body: Value<'_>) -> Started<'_> {
 
 fn result(body: Value<'_>) -> ResultItem<'_> {
     let content = body.get("content");
+    let read = content.filter(|content| !content.is_null()).map(|content| match content.kind() {
+        Kind::String => Part::Text(content),
+        _ => Part::Json(content),
+    });
+    // More than a word, in a place that nobody looks into.
+    let strange = |name: Value<'_>, value: Value<'_>| {
+        !MEMBERS.iter().any(|known| name.is(known)) && value.span().len() > WORD_BYTES
+    };
+    let beside = body.members().filter(|(name, value)| strange(*name, *value));
+    let beside = beside.map(|(_, value)| Part::Opaque { value, kind: "member" });
     let outcome = body.get("outcome");
     let says = |word| outcome.is_some_and(|outcome| outcome.is(word));
     ResultItem {
-        shape: ResultShape::Host,
-        item: body,
         content,
-        parts: match content {
-            Some(content) if content.is_null() => Vec::new(),
-            Some(content) if content.kind() == Kind::String => vec![Part::Text(content)],
-            Some(content) => vec![Part::Json(content)],
-            None => Vec::new(),
-        },
+        parts: read.into_iter().chain(beside).collect(),
         call_id: named(body, "call_id"),
         tool: named(body, "tool").map_or(Name::None, Name::Wire),
-        server: None,
         failure: match (says("ok"), says("error")) {
             (true, _) => Failure::Ok,
             (_, true) => Failure::Failed,
             _ => Failure::Unsaid,
         },
         failure_value: outcome,
-        error_code: None,
         source: member(body, "source"),
         url: member(body, "url"),
         fetched_at: member(body, "fetched_at"),
+        ..ResultItem::new(ResultShape::Host, body)
     }
 }

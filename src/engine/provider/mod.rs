@@ -277,6 +277,24 @@ fn for_each_event<'r>(
     sse::torn(known, any).map(|at| (data, syntax(at)))
 }
 
+/// Bytes of an event up to which every read is tried: hosts that part a stream at blank lines drop them.
+const TRIED: usize = 16 << 10;
+
+/// Whether a record of a raw stream is no more than a further piece of the event that is kept, so that there is
+/// nothing to read in it yet: the event is long, and no blank line ends it here. `last`: its last byte so far.
+pub fn goes_on(envelope: &Envelope<'_>, kept: usize, last: Option<u8>) -> bool {
+    let Some(data) = envelope.data.filter(|_| envelope.kind == EventType::ModelChunk && is_stream(envelope)) else {
+        return false;
+    };
+    let bytes = data.bytes;
+    let is_end = |byte: u8| matches!(byte, b'\r' | b'\n');
+    let split = last == Some(b'\r') && bytes.first() == Some(&b'\n');
+    let at_start = last.is_some_and(is_end) && bytes.first().is_some_and(|byte| is_end(*byte)) && !split;
+    let second = split && bytes.get(1).is_some_and(|byte| is_end(*byte));
+    let blank = |pair: &[u8]| matches!(pair, b"\n\n" | b"\r\r" | b"\n\r");
+    kept + bytes.len() > TRIED && !at_start && !second && !bytes.windows(2).any(blank)
+}
+
 /// The beginning of an event for which there was no room.
 pub fn unkept<'r>(bump: &'r Bump) -> (&'r Layer<'r>, JsonError) {
     (Layer::record(bump, &[]), syntax(0))
@@ -363,8 +381,13 @@ pub(crate) fn object<'r>(value: Value<'r>, name: &str) -> Option<Value<'r>> {
 /// A type is one of these but for its case, its punctuation or the white space around it. A laxer reader
 /// takes it for the known one; this engine must not pass it by as an unknown one.
 pub(crate) fn resembles(kind: &str, known: &[&str]) -> bool {
-    fn letters(text: &str) -> impl Iterator<Item = u8> {
-        text.bytes().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase())
+    /// Two letters beyond ASCII are taken for theirs by who ignores case.
+    fn letters(text: &str) -> impl Iterator<Item = char> {
+        text.chars().filter_map(|letter| match letter {
+            '\u{17F}' => Some('s'),
+            '\u{212A}' => Some('k'),
+            other => other.is_ascii_alphanumeric().then_some(other.to_ascii_lowercase()),
+        })
     }
     known.iter().any(|known| letters(kind).eq(letters(known)))
 }

@@ -25,7 +25,7 @@
 
 use super::{Translated, member, named, openai, string, type_of};
 use crate::engine::event::{
-    Args, CallFacts, Event, Executor, Failure, Name, Part, ResultItem, ResultShape, ToolDef, ToolFamily, Turn,
+    Args, CallFacts, Event, Executor, Name, Part, ResultItem, ResultShape, ToolDef, ToolFamily, Turn,
 };
 use crate::engine::json::{Kind, Value};
 
@@ -139,19 +139,11 @@ fn server_item<'r>(name: &'static str, item: Value<'r>) -> ResultItem<'r> {
     let strings = action.into_iter().chain(outputs).flat_map(|holder| holder.members()).map(|(_, value)| value);
     let found = strings.filter(|value| value.kind() == Kind::String).chain(string(item, "arguments"));
     ResultItem {
-        shape: ResultShape::Server,
-        item,
         content: action,
         parts: found.map(Part::Text).collect(),
         call_id: named(item, "call_id").or_else(|| named(item, "id")),
         tool: Name::Implied(name),
-        server: None,
-        failure: Failure::Unsaid,
-        failure_value: None,
-        error_code: None,
-        source: None,
-        url: None,
-        fetched_at: None,
+        ..ResultItem::new(ResultShape::Server, item)
     }
 }
 

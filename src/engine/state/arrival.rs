@@ -77,11 +77,12 @@ impl Session<'_> {
         if known.arrivals > 0 || marks_ends(known.provider) {
             return self.latest_arrival(exchange, slot);
         }
-        if empty {
+        // What else comes without a place goes on with the first such piece.
+        if empty || self.latest(exchange, slot).is_some() {
             return slot;
         }
         for n in self.open_calls(exchange) {
-            if self.call(n).is_some_and(|c| c.slot.1 == slot.1 && !c.orphan) {
+            if self.call(n).is_some_and(|c| c.slot.1 == slot.1 && !c.orphan && !c.conflict) {
                 self.edit_progress(n, |call| call.conflict = true);
             }
         }
@@ -121,9 +122,11 @@ impl Session<'_> {
         let Some(known) = self.conversation().exchanges.get(&exchange).filter(|_| slot.is_arrival()) else {
             return slot;
         };
-        let earlier = (0..known.arrivals).rev().take(BACK).map(|at| Slot(at, slot.1));
-        let mut there = earlier.filter(|at| self.latest(exchange, *at).is_some());
-        there.next().unwrap_or(Slot(known.arrivals, slot.1))
+        let (run, next) = (known.run, known.arrivals);
+        let places = (exchange, Slot(0, 0), 0)..(exchange, Slot(next, 0), 0);
+        let back = self.stored.index.by_slot.range(places).rev().take(BACK);
+        let mut there = back.filter(|(_, at, n)| at.1 == slot.1 && *n >= run).map(|(_, at, _)| *at);
+        there.next().unwrap_or(Slot(next, slot.1))
     }
 
     // --- leaves

@@ -48,8 +48,8 @@ fn kept(value: Value<'_>) -> Cow<'_, [u8]> {
 
 impl Session<'_> {
     /// Absorbs one event of a response (all events from `Begin` to `Closed`); what ended is pushed to `ready`
-    /// in slot order. Events that concern requests and host events are not for this method. Gives whether text
-    /// was lost because its call has ended.
+    /// in slot order. Events that concern requests and host events are not for this method. Gives the call behind
+    /// whose end text came.
     pub fn absorb(
         &mut self,
         exchange: u32,
@@ -57,10 +57,10 @@ impl Session<'_> {
         at: At,
         limits: &StateLimits,
         ready: &mut Vec<Ready>,
-    ) -> bool {
+    ) -> Option<u32> {
         self.end_loan();
         self.limits = *limits;
-        let Some(known) = self.conversation().exchanges.get(&exchange) else { return false };
+        let known = self.conversation().exchanges.get(&exchange)?;
         let content = match event {
             Event::Open(call) | Event::Item { call, .. } => Some(call.slot),
             Event::Append { slot, .. } | Event::Leaf { slot, .. } | Event::Restate { slot, .. } => Some(*slot),
@@ -141,7 +141,7 @@ impl Session<'_> {
             | Event::Rpc(_)
             | Event::Opaque { .. } => {}
         }
-        false
+        None
     }
 
     /// Cuts every open call of the exchange for this reason.
@@ -149,6 +149,7 @@ impl Session<'_> {
         self.end_loan();
         self.forget_beginnings();
         self.cut_where(exchange, reason, |_| true, ready);
+        self.mark_lost(exchange, reason);
     }
 
     /// Cuts every open call of the conversation whose last event is no later than `idle_since`.
@@ -160,6 +161,17 @@ impl Session<'_> {
     pub fn cut_all(&mut self, reason: CutReason, ready: &mut Vec<Ready>) {
         self.forget_beginnings();
         self.cut_open(reason, Millis::MAX, ready);
+        let exchanges: Vec<u32> = self.conversation().exchanges.keys().copied().collect();
+        exchanges.into_iter().for_each(|exchange| self.mark_lost(exchange, reason));
+    }
+
+    /// A part of a response is lost. Where the pieces of a call are told by their places alone (see `fate`), nothing
+    /// shows that one is missing: no call of that response is whole any more, whatever comes behind.
+    fn mark_lost(&mut self, exchange: u32, reason: CutReason) {
+        let Some(known) = self.conversation().exchanges.get(&exchange) else { return };
+        if known.lost.is_none() && known.response != ResponseState::Ended {
+            self.edit_exchange(exchange, |e| e.lost = Some(reason));
+        }
     }
 
     fn cut_open(&mut self, reason: CutReason, idle_since: Millis, ready: &mut Vec<Ready>) {
@@ -222,6 +234,9 @@ impl Session<'_> {
         let other = id.is_some() && known.payload_id.is_some() && id != known.payload_id.as_deref();
         // Every chunk of such a response begins it: only another id is another response.
         let repeats = known.provider.has_choices();
+        // A client that goes by places alone joins what both say.
+        let spliced =
+            repeats && known.response == ResponseState::Open && other && !self.open_calls(exchange).is_empty();
         let restart = match known.response {
             ResponseState::Awaited => false,
             ResponseState::Open => again || other,
@@ -249,6 +264,7 @@ impl Session<'_> {
                 e.refused = 0;
                 e.settled = Slots::default();
                 e.arrivals = 0;
+                e.lost = spliced.then_some(CutReason::Superseded);
             }
         });
     }
@@ -266,14 +282,18 @@ impl Session<'_> {
     /// One choice ended, or all of them: the response is over when none of its calls is open any more.
     fn end(&mut self, exchange: u32, choice: Option<u32>, ready: &mut Vec<Ready>) {
         let Some(known) = self.conversation().exchanges.get(&exchange) else { return };
-        let known = known.clone();
-        let mut left = false;
-        for n in self.open_calls(exchange) {
-            let Some(call) = self.call(n).filter(|c| !c.carried) else { continue };
-            if choice.is_some_and(|choice| choice != call.slot.1) {
-                left = true;
-                continue;
-            }
+        // A record may end very many choices: those without calls cost a look.
+        let of_choice = |call: &Call| choice.is_none_or(|choice| choice == call.slot.1);
+        let open = self.stored.index.open.range((exchange, 0)..=(exchange, u32::MAX));
+        let open = open.filter_map(|(_, n)| self.call(*n)).filter(|call| !call.carried);
+        let (mut here, mut left) = (false, false);
+        for call in open {
+            here |= of_choice(call);
+            left |= !of_choice(call);
+        }
+        let known = Exchange { choices: if here { known.choices.clone() } else { Vec::new() }, ..known.bare() };
+        for n in if here { self.open_calls(exchange) } else { Vec::new() } {
+            let Some(call) = self.call(n).filter(|c| !c.carried && of_choice(c)) else { continue };
             match fate(&known, call) {
                 Fate::Final => self.finish(n, CallStatus::Final, ready),
                 Fate::Cut(reason) => self.finish(n, CallStatus::Cut(reason), ready),
@@ -314,19 +334,18 @@ impl Session<'_> {
         text: Value<'_>,
         at: At,
         ready: &mut Vec<Ready>,
-    ) -> bool {
-        let Some(piece) = text.text() else { return false };
+    ) -> Option<u32> {
+        let piece = text.text()?;
         let n = match self.latest(exchange, slot) {
             Some(n) if self.is_open(n) => n,
             None if !piece.is_empty() => {
                 let orphan = Call { orphan: true, ..Call::new(exchange, slot, opened(at)) };
-                let Some(n) = self.admit(exchange, orphan, ready) else { return true };
-                n
+                self.admit(exchange, orphan, ready)?
             }
-            _ => return !piece.is_empty(),
+            late => return late.filter(|_| !piece.is_empty()),
         };
         self.add_text(n, part, &piece, at, ready);
-        false
+        None
     }
     fn add_text(&mut self, n: u32, part: u32, piece: &[u8], at: At, ready: &mut Vec<Ready>) {
         let Some(call) = self.stored.conversation.calls.get_mut(&n) else { return };
@@ -391,17 +410,23 @@ impl Session<'_> {
         self.finish(n, CallStatus::Cut(CutReason::Limit), ready);
     }
     /// Gives whether the value was lost. One that repeats what an ended call had is not told apart.
-    fn restate_slot(&mut self, exchange: u32, slot: Slot, args: Args<'_>, at: At, ready: &mut Vec<Ready>) -> bool {
+    fn restate_slot(
+        &mut self,
+        exchange: u32,
+        slot: Slot,
+        args: Args<'_>,
+        at: At,
+        ready: &mut Vec<Ready>,
+    ) -> Option<u32> {
         if matches!(args, Args::Absent) {
-            return false;
+            return None;
         }
         let n = match self.latest(exchange, slot) {
             Some(n) if self.is_open(n) => n,
-            Some(_) => return true,
+            Some(late) => return Some(late),
             None => {
                 let orphan = Call { orphan: true, ..Call::new(exchange, slot, opened(at)) };
-                let Some(n) = self.admit(exchange, orphan, ready) else { return true };
-                n
+                self.admit(exchange, orphan, ready)?
             }
         };
         // One command of a shell call, the diff of a patch: a preview of the item's value.
@@ -417,7 +442,7 @@ impl Session<'_> {
         if preview.is_none() {
             self.restate(n, args, ready);
         }
-        false
+        None
     }
 }
 
@@ -440,6 +465,9 @@ fn fate(exchange: &Exchange, call: &Call) -> Fate {
     }
     if exchange.failed {
         return Fate::Cut(CutReason::Failed);
+    }
+    if let Some(reason) = exchange.lost.filter(|_| exchange.provider.has_choices()) {
+        return Fate::Cut(reason);
     }
     let fate = exchange.stop_of(call.slot).map(|stop| match call.executor {
         Executor::Client => stop.client,

@@ -117,6 +117,8 @@ pub struct Exchange {
     pub response: ResponseState,
     /// The response ended by an error that the provider reported.
     pub failed: bool,
+    /// A part of it is lost, and why: what was open then is cut.
+    pub lost: Option<CutReason>,
     /// The last stated ending, the strictest if there were several, not yet confirmed by the terminal marker.
     pub stop: Option<Stop>,
     /// Chat: the last stated ending of each choice that named itself, in order of choice.
@@ -194,6 +196,7 @@ impl Exchange {
             late: None,
             response: ResponseState::Awaited,
             failed: false,
+            lost: None,
             stop: None,
             choices: Vec::new(),
             run: 0,
@@ -211,6 +214,31 @@ impl Exchange {
         match (own, self.stop) {
             (Some(own), Some(whole)) => Some(stricter(own, whole)),
             (own, whole) => own.or(whole),
+        }
+    }
+    /// A copy without what may be long.
+    pub(super) fn bare(&self) -> Self {
+        Self {
+            host_id: None,
+            payload_id: None,
+            choices: Vec::new(),
+            settled: Slots::default(),
+            provider: self.provider,
+            request_seen: self.request_seen,
+            elsewhere: self.elsewhere,
+            inherited: self.inherited,
+            toolset: self.toolset,
+            late: self.late,
+            response: self.response,
+            failed: self.failed,
+            lost: self.lost,
+            stop: self.stop,
+            run: self.run,
+            refused: self.refused,
+            arrivals: self.arrivals,
+            seen_from: self.seen_from,
+            forgot: self.forgot,
+            opened: self.opened,
         }
     }
     /// How this choice, or the whole response, ended was said.

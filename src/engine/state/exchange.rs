@@ -10,7 +10,7 @@ use super::conversation::{Exchange, Opened, ResponseState};
 use super::journal::Undo;
 use super::session::Session;
 use super::store::clip;
-use crate::engine::event::Provider;
+use crate::engine::event::{CutReason, Provider};
 use std::collections::BTreeMap;
 
 /// How to find an exchange.
@@ -68,8 +68,14 @@ impl Session<'_> {
                 .and_then(|id| newest().find(|(_, e)| e.payload_id.as_deref() == Some(&**id)).map(|(n, _)| *n));
             let unnamed = newest().filter(|(_, e)| e.host_id.is_none());
             let open = unnamed.clone().find(|(_, e)| e.response == ResponseState::Open);
+            let begins = matches!(want.part, ExchangePart::ResponseStart | ExchangePart::ResponsePart);
+            let again = begins
+                && by_id.and_then(|n| Some((n, self.conversation().exchanges.get(&n)?))).is_some_and(|(n, e)| {
+                    e.response == ResponseState::Ended && unnamed.clone().any(|(m, e)| *m > n && e.is_unanswered())
+                });
             match want.part {
-                _ if by_id.is_some() => by_id,
+                // An id that comes again behind its end is a new response's, if one is awaited.
+                _ if by_id.is_some() && !again => by_id,
                 _ if want.provider.is_session() => unnamed.map(|(n, _)| *n).next(),
                 ExchangePart::Request => None,
                 // One that never names itself goes on with what is open.
@@ -78,7 +84,7 @@ impl Session<'_> {
                     let mut unanswered = unnamed.filter(|(_, e)| e.is_unanswered()).map(|(n, _)| *n);
                     let latest = unanswered.next();
                     ambiguous = unanswered.next().is_some();
-                    latest.or_else(|| self.retried(want.provider))
+                    latest.or_else(|| self.retried(want.provider, payload_id.as_deref()))
                 }
                 ExchangePart::ResponseRest if payload_id.is_none() || names_only_its_borders(want.provider) => {
                     open.map(|(n, _)| *n)
@@ -102,13 +108,15 @@ impl Session<'_> {
     }
 
     /// The exchange whose response begins again, without another request: that of the provider's latest
-    /// response, if it is still open or ended by an error.
-    fn retried(&self, provider: Provider) -> Option<u32> {
+    /// response, if it is still open or ended by an error. Where every chunk bears its response's id, another
+    /// one beside an open response is another response.
+    fn retried(&self, provider: Provider, id: Option<&[u8]>) -> Option<u32> {
         let mut exchanges = self.conversation().exchanges.iter().rev();
         let began =
             |e: &Exchange| e.provider == provider && e.host_id.is_none() && e.response != ResponseState::Awaited;
         let (n, latest) = exchanges.find(|(_, e)| began(e))?;
-        (latest.response == ResponseState::Open || latest.failed).then_some(*n)
+        let other = provider.has_choices() && id.is_some() && latest.payload_id.is_some();
+        (latest.response == ResponseState::Open && !other || latest.failed).then_some(*n)
     }
 
     /// A response whose own request was not seen is held to the latest one of its conversation: its provider's,
@@ -142,6 +150,11 @@ impl Session<'_> {
             for set in sets.into_iter().flatten() {
                 self.release(set);
             }
+        }
+        // What was open in a response that is forgotten may go on under its id: as a part of this one.
+        let known = &self.conversation().exchanges;
+        if self.stored.index.open.iter().any(|(of, _)| !known.contains_key(of)) {
+            exchange.lost = Some(CutReason::Limit);
         }
         let n = self.number();
         exchange.run = n;

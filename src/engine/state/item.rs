@@ -115,6 +115,11 @@ impl Session<'_> {
             let differs = another || attributes.contradict(call, facts);
             let other = differs || other_text(call, facts.args);
             match call.status {
+                // Another id on what is a piece by its place, as some servers write with every one: whose it is
+                // cannot be told, so the call that clients add it to is none.
+                CallStatus::Open if another && attributes.name.is_empty() && !self.ends_marked(exchange) => {
+                    return self.edit_progress(n, |call| call.conflict = true);
+                }
                 CallStatus::Open if !another => {
                     let initial = matches!(call.source, TextSource::None | TextSource::Initial);
                     self.describe(n, attributes, facts, false);
@@ -136,6 +141,10 @@ impl Session<'_> {
         if let Some(n) = self.admit(exchange, Call { fragments: 1, ..call }, ready) {
             self.initial(n, facts.args, ready);
         }
+    }
+
+    fn ends_marked(&self, exchange: u32) -> bool {
+        self.conversation().exchanges.get(&exchange).is_none_or(|e| marks_ends(e.provider))
     }
 
     /// Where calls have no end markers a name may come in pieces, until there are arguments: the piece goes from

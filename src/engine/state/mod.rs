@@ -37,6 +37,7 @@ pub use conversation::{
     TextSource, Tool, Toolset, Waiting,
 };
 pub use exchange::{ExchangePart, Want};
+pub use pieces::Begun;
 pub use rpc::{RpcRequest, RpcStatus};
 pub use sequence::Sequence;
 pub use session::Session;

@@ -1,7 +1,8 @@
 //! The beginning of a stream's event whose rest is still to come: a host may publish network reads as they
 //! are, cut anywhere.
 //!
-//! It is kept in pieces, one entry each, so that a long one costs a transaction what came in it.
+//! It is kept in pieces, one entry each, so that a long one costs a transaction what came in it, and a read
+//! costs what it brings.
 
 use super::Conversation;
 use super::conversation::Piece;
@@ -15,16 +16,36 @@ const PIECE: usize = 48 << 10;
 /// Responses of one conversation of which a beginning is kept.
 const RESPONSES: usize = 8;
 
+/// What is known of a beginning without looking into it.
+#[derive(Debug, Clone, Copy)]
+pub struct Begun {
+    pub provider: Provider,
+    pub bytes: usize,
+    pub last: Option<u8>,
+}
+
 impl Conversation {
-    /// What is kept of this response's stream, and whose it is. Without an id: of the one that has none.
-    pub fn beginning(&self, response: Option<&[u8]>) -> Option<(Provider, Vec<u8>)> {
+    fn pieces_of<'c>(&'c self, response: Option<&[u8]>) -> impl Iterator<Item = (u32, &'c Piece)> + use<'c> {
+        let id = clip(response.unwrap_or_default()).into_owned();
+        self.pieces.iter().filter(move |(_, piece)| piece.response == id).map(|(n, piece)| (*n, piece))
+    }
+
+    /// Whether a beginning of this response's stream is kept. Without an id: of the one that has none.
+    pub fn begun(&self, response: Option<&[u8]>) -> Option<Begun> {
         if self.pieces.is_empty() {
             return None;
         }
-        let id = clip(response.unwrap_or_default());
-        let mut own = self.pieces.values().filter(|piece| piece.response == *id).peekable();
-        let provider = own.peek()?.provider;
-        Some((provider, own.flat_map(|piece| piece.bytes.iter().copied()).collect()))
+        let mut begun: Option<Begun> = None;
+        for (_, piece) in self.pieces_of(response) {
+            let bytes = begun.map_or(0, |b| b.bytes) + piece.bytes.len();
+            begun = Some(Begun { provider: piece.provider, bytes, last: piece.bytes.last().copied() });
+        }
+        begun
+    }
+
+    /// What is kept of this response's stream.
+    pub fn beginning(&self, response: Option<&[u8]>) -> Vec<u8> {
+        self.pieces_of(response).flat_map(|(_, piece)| piece.bytes.iter().copied()).collect()
     }
 }
 
@@ -33,37 +54,57 @@ impl Session<'_> {
     pub(super) fn forget_beginnings(&mut self) {
         self.end_loan();
         let pieces: Vec<u32> = self.conversation().pieces.keys().copied().collect();
+        self.drop_pieces(pieces);
+    }
+
+    fn drop_pieces(&mut self, pieces: Vec<u32>) {
         for n in pieces {
             let prior = self.stored.set_piece(n, None).map(Box::new);
             self.log.push(self.key, Undo::Piece(n, prior));
         }
     }
 
-    /// Keeps `text` as the beginning that this response's stream goes on from; empty: nothing is kept. What was
-    /// kept before is kept on if `text` begins with it. False if there is no room, and then nothing is kept.
+    /// Keeps `text` as the beginning that this response's stream goes on from, in place of what was kept; empty:
+    /// nothing is kept. False if there is no room, and then nothing is kept.
     pub fn keep_beginning(&mut self, response: Option<&[u8]>, provider: Provider, text: &[u8]) -> bool {
         self.end_loan();
-        let id = clip(response.unwrap_or_default()).into_owned();
-        let pieces = &self.conversation().pieces;
-        let own: Vec<u32> = pieces.iter().filter(|(_, piece)| piece.response == id).map(|(n, _)| *n).collect();
-        let known: Vec<u8> = own.iter().filter_map(|n| pieces.get(n)).flat_map(|p| p.bytes.clone()).collect();
-        let responses = pieces.values().map(|piece| &piece.response).collect::<std::collections::BTreeSet<_>>().len();
-        let grows = !known.is_empty() && text.starts_with(&known);
-        let added = if grows { &text[known.len()..] } else { text };
-        let held = self.stored.index.bytes + added.len() as u64;
-        let room = text.len() as u64 <= self.limits.call_bytes
+        let own = self.conversation().pieces_of(response).map(|(n, _)| n).collect();
+        self.drop_pieces(own);
+        self.grow_beginning(response, provider, text)
+    }
+
+    /// Adds to what is kept. False if there is no room, and then nothing is kept any more.
+    pub fn grow_beginning(&mut self, response: Option<&[u8]>, provider: Provider, text: &[u8]) -> bool {
+        self.end_loan();
+        if text.is_empty() {
+            return true;
+        }
+        let own: Vec<(u32, usize)> =
+            self.conversation().pieces_of(response).map(|(n, piece)| (n, piece.bytes.len())).collect();
+        let length: usize = own.iter().map(|(_, length)| length).sum::<usize>() + text.len();
+        let held = self.stored.index.bytes + text.len() as u64;
+        let pieces = self.conversation().pieces.values().map(|piece| &piece.response);
+        let others = pieces.collect::<std::collections::BTreeSet<_>>().len();
+        // A call's text and the rest of the conversation need room beside it.
+        let room = length as u64 <= self.limits.conversation_bytes / 2
             && held <= self.limits.conversation_bytes
-            && (!own.is_empty() || responses < RESPONSES);
-        if !grows || !room {
-            for n in own {
-                let prior = self.stored.set_piece(n, None).map(Box::new);
-                self.log.push(self.key, Undo::Piece(n, prior));
-            }
-        }
+            && (!own.is_empty() || others < RESPONSES);
         if !room {
-            return text.is_empty();
+            self.drop_pieces(own.into_iter().map(|(n, _)| n).collect());
+            return false;
         }
-        for bytes in added.chunks(PIECE) {
+        let mut text = text;
+        if let Some((n, length)) = own.last().filter(|(_, length)| *length < PIECE)
+            && let Some(piece) = self.conversation().pieces.get(n)
+        {
+            let (more, rest) = text.split_at(text.len().min(PIECE - length));
+            let longer = Piece { bytes: [&piece.bytes, more].concat(), ..piece.clone() };
+            let prior = self.stored.set_piece(*n, Some(longer)).map(Box::new);
+            self.log.push(self.key, Undo::Piece(*n, prior));
+            text = rest;
+        }
+        let id = clip(response.unwrap_or_default()).into_owned();
+        for bytes in text.chunks(PIECE) {
             let n = self.number();
             self.log.push(self.key, Undo::Piece(n, None));
             self.stored.set_piece(n, Some(Piece { response: id.clone(), provider, bytes: bytes.to_vec() }));

@@ -92,6 +92,8 @@ pub(super) struct Index {
     /// Open calls of each exchange, definitions of each toolset: how many.
     pub open_in: BTreeMap<u32, usize>,
     pub tools_in: BTreeMap<u32, usize>,
+    /// Bytes of definitions: of requests, and of those that came late.
+    pub defined: [u64; 2],
     pub by_slot: BTreeSet<(u32, Slot, u32)>,
     pub by_id: BTreeSet<(u64, u32)>,
     /// By the item's own id.
@@ -310,7 +312,11 @@ impl Stored {
         let place = |tool: &Tool| (tool.toolset, tool_hash(tool), n);
         let placed = new.as_ref().map(place);
         let old = set(&mut self.conversation.tools, &mut self.index, n, new);
+        if let Some(tool) = self.conversation.tools.get(&n) {
+            self.index.defined[usize::from(tool.late)] += tool_bytes(tool);
+        }
         if let Some(old) = &old {
+            self.index.defined[usize::from(old.late)] -= tool_bytes(old);
             self.index.tools.remove(&place(old));
             one_less(&mut self.index.tools_in, old.toolset);
         }
@@ -374,6 +380,7 @@ impl Stored {
             index.call(*n, None, Some(Mark::of(call)));
         }
         for (n, tool) in &conversation.tools {
+            index.defined[usize::from(tool.late)] += tool_bytes(tool);
             index.tool((tool.toolset, tool_hash(tool), *n));
         }
         for (n, fact) in &conversation.results {

@@ -4,7 +4,7 @@
 //! into a set of their own behind it, which grows: one entry for each, whatever the request declared.
 
 use super::codec::SCHEMA_BYTES;
-use super::conversation::{Tool, Toolset};
+use super::conversation::{Exchange, ResponseState, Tool, Toolset};
 use super::journal::Undo;
 use super::session::Session;
 use super::store::{clip, tool_bytes, tool_hash};
@@ -22,7 +22,11 @@ impl Session<'_> {
         }
         let n = match self.toolset_of(digest) {
             Some(n) => n,
-            None => self.add_toolset(digest, tools()),
+            None => {
+                let tools = tools();
+                self.make_room(exchange, tools.iter().map(tool_bytes).sum());
+                self.add_toolset(digest, tools)
+            }
         };
         self.refer(exchange, Some(n), None);
     }
@@ -61,8 +65,7 @@ impl Session<'_> {
         }
         let held = self.stored.index.tools_in.get(&set).copied().unwrap_or(0);
         let full = known.is_none() && held >= TOOLS;
-        let room = self.limits.conversation_bytes.saturating_sub(self.stored.index.bytes);
-        if full || tool_bytes(&tool) > room {
+        if full || tool_bytes(&tool) > self.room_for_definitions(true) {
             self.omit(set);
             return;
         }
@@ -72,6 +75,30 @@ impl Session<'_> {
         };
         let prior = self.stored.set_tool(t, Some(tool)).map(Box::new);
         self.log.push(self.key, Undo::Tool(t, prior));
+    }
+
+    /// Lets go of definitions that earlier requests declared, the oldest first, where their responses are over: an
+    /// agent may declare others with every request.
+    fn make_room(&mut self, keep: u32, bytes: u64) {
+        while self.room_for_definitions(false) < bytes {
+            let over = |(n, e): &(&u32, &Exchange)| {
+                let open = self.stored.index.open_in.contains_key(n);
+                **n != keep && e.toolset.is_some() && e.response == ResponseState::Ended && !open
+            };
+            let Some((n, late)) = self.conversation().exchanges.iter().find(over).map(|(n, e)| (*n, e.late)) else {
+                return;
+            };
+            self.refer(n, None, late);
+        }
+    }
+
+    /// Bytes that definitions may still take. A server that lists very much must leave room for calls and for what
+    /// requests declare.
+    fn room_for_definitions(&self, late: bool) -> u64 {
+        let limit = self.limits.conversation_bytes;
+        let share = if late { limit / 4 } else { limit / 2 };
+        let of_kind = share.saturating_sub(self.stored.index.defined[usize::from(late)]);
+        of_kind.min(limit.saturating_sub(self.stored.index.bytes))
     }
 
     /// Counts a late definition that is not kept.
@@ -103,8 +130,7 @@ impl Session<'_> {
         let mut set = Toolset { digest, omitted: 0, stale: false };
         for (at, tool) in tools.into_iter().enumerate() {
             let tool = Tool { toolset: n, ..kept(tool) };
-            let room = self.limits.conversation_bytes.saturating_sub(self.stored.index.bytes);
-            if at >= TOOLS || tool_bytes(&tool) > room {
+            if at >= TOOLS || tool_bytes(&tool) > self.room_for_definitions(tool.late) {
                 set.omitted = set.omitted.saturating_add(1);
                 continue;
             }

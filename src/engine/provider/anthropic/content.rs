@@ -1,6 +1,6 @@
 //! What stands inside a result block: the texts that the model reads, in document order.
 
-use super::super::{string, type_of};
+use super::super::{member, string, type_of};
 use crate::engine::event::{Failure, Part};
 use crate::engine::json::{Kind, Value};
 
@@ -94,7 +94,13 @@ fn add<'r>(value: Value<'r>, parts: &mut Vec<Part<'r>>) {
             return parts.push(Part::Opaque { value, kind });
         }
     };
-    parts.extend(texts.iter().filter_map(|name| string(value, name)).map(Part::Text));
+    for text in texts.iter().filter_map(|name| member(value, name)) {
+        // Text that is none is not what its type says.
+        parts.push(match text.kind() {
+            Kind::String => Part::Text(text),
+            _ => Part::Opaque { value: text, kind: "part" },
+        });
+    }
     if let Some(value) = string(value, encrypted) {
         let kind = "encrypted";
         parts.push(Part::Opaque { value, kind });

@@ -125,19 +125,12 @@ fn tool_result(item: Value<'_>) -> ResultItem<'_> {
     let content = item.get("content");
     let (failure, failure_value) = content::flag(item);
     ResultItem {
-        shape: ResultShape::AnthropicToolResult,
-        item,
         content,
         parts: content::parts(content),
         call_id: named(item, "tool_use_id"),
-        tool: Name::None,
-        server: None,
         failure,
         failure_value,
-        error_code: None,
-        source: None,
-        url: None,
-        fetched_at: None,
+        ..ResultItem::new(ResultShape::AnthropicToolResult, item)
     }
 }
 

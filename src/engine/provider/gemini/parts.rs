@@ -1,7 +1,7 @@
 //! Parts of what the model says: calls, pieces of calls, and code that Gemini runs.
 
 use super::super::{Translated, named, opaque, resembles, unclear};
-use super::{field, is_spelt, list, results};
+use super::{field, is_spelt, list, misspelt, results};
 use crate::engine::event::{Args, CallFacts, Event, Executor, Form, ItemStatus, LeafValue, Name, Slot};
 use crate::engine::json::{Kind, Value};
 use std::borrow::Cow;
@@ -155,6 +155,9 @@ pub(super) fn facts<'r>(kind: &str, call: Value<'r>, slot: Slot, out: &mut Trans
 
 /// A whole call, or a piece of one whose arguments are streamed.
 pub(super) fn function_call<'r>(call: Value<'r>, slot: Slot, out: &mut Translated<'r>) {
+    if misspelt(call, &["args", "id", "name", "partialArgs", "willContinue"]) {
+        return unclear(call, out);
+    }
     let Some(facts) = facts("functionCall", call, slot, out) else {
         return unclear(call, out);
     };
@@ -190,6 +193,9 @@ pub(super) fn function_call<'r>(call: Value<'r>, slot: Slot, out: &mut Translate
 
 /// One of `partialArgs`: exactly one value at a path.
 fn leaf<'r>(item: Value<'r>, slot: Slot, out: &mut Translated<'r>) -> Option<Event<'r>> {
+    if misspelt(item, &["boolValue", "jsonPath", "nullValue", "numberValue", "stringValue", "willContinue"]) {
+        return None;
+    }
     let path = field(item, "jsonPath", out).filter(|path| path.kind() == Kind::String)?;
     let more = match field(item, "willContinue", out) {
         None => false,

@@ -7,21 +7,7 @@ use crate::engine::json::{Kind, Value};
 
 /// A result of which only its parts are known.
 fn result<'r>(shape: ResultShape, item: Value<'r>, tool: Name<'r>, parts: Vec<Part<'r>>) -> ResultItem<'r> {
-    ResultItem {
-        shape,
-        item,
-        content: None,
-        parts,
-        call_id: None,
-        tool,
-        server: None,
-        failure: Failure::Unsaid,
-        failure_value: None,
-        error_code: None,
-        source: None,
-        url: None,
-        fetched_at: None,
-    }
+    ResultItem { parts, tool, ..ResultItem::new(shape, item) }
 }
 
 /// The value as the model reads it.
@@ -103,6 +89,9 @@ pub(super) fn grounding<'r>(holder: Value<'r>, out: &mut Translated<'r>) {
             known = true;
             for name in ["uri", "title", "domain", "text"] {
                 parts.extend(field(source, name, out).filter(|text| text.kind() == Kind::String).map(Part::Text));
+            }
+            for name in ["ragChunk", "placeAnswerSources"] {
+                parts.extend(field(source, name, out).map(Part::Json));
             }
         }
         if !known {

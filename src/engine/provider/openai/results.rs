@@ -120,10 +120,7 @@ const OUTCOME: [&str; 2] = ["exit_code", "type"];
 
 fn blank<'r>(shape: ResultShape, item: Value<'r>, content: Option<Value<'r>>) -> ResultItem<'r> {
     ResultItem {
-        shape,
-        item,
         content,
-        parts: Vec::new(),
         call_id: named(item, "call_id").or_else(|| match type_of(item).as_ref() {
             // Outputs that a client sends have an id of their own, which names no call; only the oldest of
             // them, and items that hold call and result in one, are found by it.
@@ -131,14 +128,7 @@ fn blank<'r>(shape: ResultShape, item: Value<'r>, content: Option<Value<'r>>) ->
             _ if shape == ResultShape::Server => named(item, "id"),
             _ => None,
         }),
-        tool: Name::None,
-        server: None,
-        failure: Failure::Unsaid,
-        failure_value: None,
-        error_code: None,
-        source: None,
-        url: None,
-        fetched_at: None,
+        ..ResultItem::new(shape, item)
     }
 }
 

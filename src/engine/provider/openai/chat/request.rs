@@ -2,7 +2,7 @@
 
 use super::super::super::{Translated, member, named, object, opaque, string, type_of};
 use super::{LEGACY, call, function};
-use crate::engine::event::{Event, Failure, Name, Part, ResultItem, ResultShape, Slot, ToolDef, ToolFamily, Turn};
+use crate::engine::event::{Event, Name, Part, ResultItem, ResultShape, Slot, ToolDef, ToolFamily, Turn};
 use crate::engine::json::{Kind, Value};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -83,8 +83,6 @@ fn turns<'r>(message: Value<'r>, role: Role, group: u32, out: &mut Translated<'r
 fn result(item: Value<'_>) -> ResultItem<'_> {
     let content = item.get("content");
     ResultItem {
-        shape: ResultShape::ChatTool,
-        item,
         content,
         parts: match member(item, "content") {
             Some(list) if list.kind() == Kind::Array => list.items().map(part).collect(),
@@ -93,13 +91,7 @@ fn result(item: Value<'_>) -> ResultItem<'_> {
         },
         call_id: named(item, "tool_call_id"),
         tool: named(item, "name").map_or(Name::None, Name::Wire),
-        server: None,
-        failure: Failure::Unsaid,
-        failure_value: None,
-        error_code: None,
-        source: None,
-        url: None,
-        fetched_at: None,
+        ..ResultItem::new(ResultShape::ChatTool, item)
     }
 }
 
