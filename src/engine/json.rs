@@ -26,6 +26,7 @@ use super::layer::{Layer, LayerError, Span, Step, json_string};
 use bumpalo::Bump;
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fmt;
 
 pub use view::{Items, Members, Walk};
@@ -300,23 +301,22 @@ pub fn path_at<'r>(root: Value<'r>, start: u32, end: u32) -> Vec<Segment<'r>> {
 pub struct Documents<'r> {
     bump: &'r Bump,
     limits: JsonLimits,
-    seen: RefCell<Vec<(*const Layer<'r>, Option<Value<'r>>)>>,
+    seen: RefCell<BTreeMap<*const Layer<'r>, Option<Value<'r>>>>,
 }
 
 impl<'r> Documents<'r> {
     pub fn new(bump: &'r Bump, limits: JsonLimits) -> Self {
-        Self { bump, limits, seen: RefCell::new(Vec::new()) }
+        Self { bump, limits, seen: RefCell::new(BTreeMap::new()) }
     }
 
     /// The layer's document; `None` if it holds none.
     pub fn of(&self, layer: &'r Layer<'r>) -> Option<Value<'r>> {
-        let known = |seen: &(*const Layer<'r>, Option<Value<'r>>)| std::ptr::eq(seen.0, layer);
-        if let Some((_, value)) = self.seen.borrow().iter().find(|s| known(s)) {
-            return *value;
-        }
-        let value = parse(self.bump, layer, self.limits).ok();
-        self.seen.borrow_mut().push((layer, value));
-        value
+        let known = self.seen.borrow().get(&std::ptr::from_ref(layer)).copied();
+        known.unwrap_or_else(|| {
+            let value = parse(self.bump, layer, self.limits).ok();
+            self.seen.borrow_mut().insert(layer, value);
+            value
+        })
     }
 
     /// The path of a span in its layer's document.

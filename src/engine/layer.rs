@@ -207,6 +207,12 @@ pub fn splice<'r>(root: &'r Layer<'r>, edits: &[Edit<'r>]) -> Result<Vec<u8>, No
     splice::splice(root, edits)
 }
 
+/// Whether edits of layers below `layer` can be made exactly, as far as `layer`'s own bytes. All are lowered in
+/// one pass, so that many edits of one long text cost what one does.
+pub fn can_splice<'r>(layer: &'r Layer<'r>, edits: &[Edit<'r>]) -> bool {
+    splice::lowered(layer, edits).is_ok()
+}
+
 /// The outermost layer around this one.
 pub fn root<'r>(layer: &'r Layer<'r>) -> &'r Layer<'r> {
     let mut layer = layer;

@@ -8,6 +8,7 @@
     reason = "tests read files and clocks, and fail by panicking"
 )]
 
+mod bounds;
 mod bypass;
 mod chat;
 mod conformance;

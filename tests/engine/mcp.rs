@@ -402,12 +402,21 @@ fn output_is_cut_within_the_message() {
         (&copy["jsonrpc"], &copy["id"], &copy["result"]["_meta"]["max_bytes"]),
         (&json!("2.0"), &json!(1), &json!(9_000_000))
     );
-    // The structured twin is cut too.
+    // The structured twin is cut too, in its strings: a client holds it against the tool's schema.
     c.client(call(2, "read", json!({})));
-    let rows: Vec<u32> = (0..40_000).collect();
-    let gave = c.server(result(2, json!({"content": [], "structuredContent": {"rows": rows}})));
+    let twin = |body: &str| json!({"content": [], "structuredContent": {"rows": [1, 2], "body": body, "uri": "u:1"}});
+    let gave = c.server(result(2, twin(&long)));
     assert_eq!(gave.line(), "tool_result read 2 redact [oversize_result]");
-    assert!(gave.record()["result"]["structuredContent"]["rows"].to_string().contains("_truncated"));
+    let copy = gave.record();
+    let kept = copy["result"]["structuredContent"]["body"].as_str().unwrap();
+    assert!(kept.len() < 65_536 && kept.contains("[sluicegate: "));
+    assert_eq!(copy["result"], twin(kept));
+    // What no string can be cut from is withheld: a shorter list would pass for the whole.
+    c.client(call(3, "read", json!({})));
+    let rows: Vec<u32> = (0..40_000).collect();
+    let gave = c.server(result(3, json!({"content": [], "structuredContent": {"rows": rows}})));
+    assert_eq!(gave.line(), "tool_result read 3 block [uncuttable_result,oversize_result]");
+    assert_eq!(gave.record()["result"]["isError"], true);
 }
 
 #[test]

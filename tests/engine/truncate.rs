@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use sluicegate::engine::digest::Keyed;
 use sluicegate::engine::json::{Documents, JsonLimits, Value, parse};
 use sluicegate::engine::layer::{Layer, Step, splice};
-use sluicegate::engine::policy::truncate::{self, Bound};
+use sluicegate::engine::policy::truncate::{self, Bound, LEAST_TEXT, LEAST_VALUE};
 use sluicegate::engine::policy::{Evidence, Place};
 use sluicegate::engine::verdict::{
     Checkpoint, Decision, FindingOut, Names, NotInspected, PolicyOut, SourceOut, SubjectOut, Verdict, engine_finding,
@@ -43,6 +43,22 @@ fn cut_value(json: &str, cap: usize) -> String {
     let new = splice(value.layer(), &edits).expect("every cut can be made exactly");
     let new = String::from_utf8(new).unwrap();
     new.strip_prefix("{\"v\": ").and_then(|rest| rest.strip_suffix(" }")).unwrap().to_owned()
+}
+
+/// Every run of text between markers stood in the original.
+fn stood_there(cut: &str, whole: &str) -> bool {
+    let mut rest = cut;
+    while let Some((start, open)) =
+        ["[sluicegate: ", "[…]"].iter().filter_map(|open| Some((rest.find(open)?, *open))).min()
+    {
+        let (run, behind) = rest.split_at(start);
+        if !whole.contains(run) {
+            return false;
+        }
+        rest =
+            if open == "[…]" { &behind[open.len()..] } else { behind.split_once(']').map_or("", |(_, rest)| rest) };
+    }
+    whole.contains(rest)
 }
 
 /// Head and tail around the marker, if there is one.
@@ -91,10 +107,12 @@ proptest! {
 
     #[test]
     fn text_is_bounded_and_keeps_head_and_tail(text in "(\\PC|\n){0,600}", cap in 0..700_usize) {
-        prop_assume!(!truncate::opens_container(text.as_bytes()) && !text.contains("[sluicegate"));
+        prop_assume!(!truncate::opens_container(text.as_bytes()) && !text.contains("[sluicegate") && !text.contains('…'));
         let cut = cut_text(&text, cap);
-        prop_assert!(cut.len() <= cap);
+        prop_assert!(cut.len() <= cap.max(LEAST_TEXT));
         prop_assert_eq!(&cut_text(&cut, cap), &cut);
+        prop_assert!(stood_there(&cut, &text), "{cut:?} of {text:?}");
+        prop_assert!(cut == text || cut.contains("[sluicegate: ") || cut.contains("[…]"));
         if text.len() <= cap {
             prop_assert_eq!(&cut, &text);
         } else if let Some((head, tail)) = around(&cut) {
@@ -107,7 +125,7 @@ proptest! {
     fn escapes_and_pairs_are_never_cut(literal in any_literal(), cap in 0..900_usize) {
         let cut = cut_literal(&literal, cap);
         let whole = cut_literal(&literal, usize::MAX);
-        prop_assert!(cut.len() <= cap || cut == whole && whole.len() <= cap);
+        prop_assert!(cut.len() <= cap.max(LEAST_TEXT) || cut == whole && whole.len() <= cap);
         // A half pair in the result is one of the original: as many or fewer stand alone.
         let halves = |text: &[u8]| text.windows(2).filter(|w| w[0] == 0xED && w[1] >= 0xA0).count();
         prop_assert!(halves(&cut) <= halves(&whole));
@@ -116,7 +134,7 @@ proptest! {
     #[test]
     fn literals_are_bounded_as_they_stand(literal in any_literal(), cap in 2..900_usize) {
         let cut = cut_value(&literal, cap);
-        prop_assert!(cut.len() <= cap, "{} above {}", cut.len(), cap);
+        prop_assert!(cut.len() <= cap.max(LEAST_VALUE), "{} above {}", cut.len(), cap);
         prop_assert_eq!(&cut_value(&cut, cap), &cut);
     }
 
@@ -137,8 +155,9 @@ proptest! {
     fn json_values_stay_json(json in any_json(), cap in 2..3000_usize) {
         let text = serde_json::to_string(&json).unwrap();
         let cut = cut_value(&text, cap);
-        prop_assert!(cut.len() <= cap, "{} above {}", cut.len(), cap);
-        serde_json::from_str::<serde_json::Value>(&cut).expect("JSON stays JSON");
+        prop_assert!(cut.len() <= cap.max(LEAST_VALUE), "{} above {}", cut.len(), cap);
+        let kept = serde_json::from_str::<serde_json::Value>(&cut).expect("JSON stays JSON");
+        prop_assert_eq!((kept.is_object(), kept.is_array()), (json.is_object(), json.is_array()));
         prop_assert_eq!(&cut_value(&cut, cap), &cut);
     }
 
@@ -146,7 +165,7 @@ proptest! {
     fn json_in_a_string_stays_json(json in container(), cap in 400..3000_usize) {
         let literal = serde_json::to_string(&serde_json::to_string(&json).unwrap()).unwrap();
         let cut = cut_value(&literal, cap);
-        prop_assert!(cut.len() <= cap, "{} above {}", cut.len(), cap);
+        prop_assert!(cut.len() <= cap.max(LEAST_VALUE), "{} above {}", cut.len(), cap);
         let inner: String = serde_json::from_str(&cut).unwrap();
         serde_json::from_str::<serde_json::Value>(&inner).expect("JSON stays JSON");
     }
@@ -154,7 +173,19 @@ proptest! {
     #[test]
     fn any_cap_is_kept_for_json_text(json in container(), cap in 0..200_usize) {
         let text = serde_json::to_string(&json).unwrap();
-        prop_assert!(cut_text(&text, cap).len() <= cap);
+        prop_assert!(cut_text(&text, cap).len() <= cap.max(LEAST_TEXT));
+    }
+
+    #[test]
+    fn levels_above_the_least_are_the_largest_that_fit(
+        sizes in prop::collection::vec((0..500_usize, 0..100_usize), 0..40),
+        cap in 0..8000_usize,
+    ) {
+        let sum = |level: usize| sizes.iter().map(|(size, least)| (*size).min(level.max(*least))).sum::<usize>();
+        match truncate::level_above(&sizes, cap) {
+            None => prop_assert!(sum(0) > cap),
+            Some(level) => prop_assert!(sum(level) <= cap && (sum(level + 1) > cap || sum(level) == sum(usize::MAX))),
+        }
     }
 
     #[test]
@@ -245,6 +276,28 @@ fn an_emoji_at_the_cut_is_kept_or_left_out_whole() {
         let cut = String::from_utf8(cut_literal(&literal, cap)).expect("whole characters only");
         assert!(cut.len() <= cap && cut.contains("[sluicegate: "));
     }
+}
+
+/// Head and tail of a short text would make one that stood nowhere.
+#[test]
+fn head_and_tail_never_meet() {
+    let text = "approved by nobody at all; refused by root";
+    assert_eq!(cut_text(text, 16), "approved[…]oot");
+    for cap in 0..text.len() {
+        let cut = cut_text(text, cap);
+        assert!(cut.contains("[…]") || cut.contains("[sluicegate: "), "{cap}: {cut}");
+        assert!(stood_there(&cut, text), "{cap}: {cut}");
+    }
+}
+
+#[test]
+fn addresses_are_kept_or_left_out_whole() {
+    let uri = format!("https://example.test/{}", "a/".repeat(400));
+    let rows: Vec<_> = (0..20).map(|n| serde_json::json!({"uri": uri, "text": format!("{n}").repeat(900)})).collect();
+    let cut: serde_json::Value = serde_json::from_str(&cut_text(&serde_json::json!(rows).to_string(), 8192)).unwrap();
+    let kept = cut.as_array().unwrap();
+    assert!(kept.len() > 3 && kept[..kept.len() - 1].iter().all(|row| row["uri"] == uri), "{cut}");
+    assert!(kept.last().unwrap().get("_truncated").is_some());
 }
 
 #[test]

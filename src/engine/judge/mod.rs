@@ -17,7 +17,7 @@ mod start;
 use super::digest::{Keyed, Role};
 use super::event::{CutReason, Event, Name, Side};
 use super::json::{Documents, JsonLimits, Value};
-use super::layer::{Edit, Layer, map_range};
+use super::layer::{Edit, Layer, can_splice};
 use super::policy::{Evidence, Place, Profile, Report, Subject, View};
 use super::provider::{self, Provider, Translated};
 use super::redact::touches_opaque;
@@ -473,9 +473,10 @@ impl<'a, 'r> Run<'a, 'r> {
         (report, said)
     }
 
-    /// Whether every edit can be lowered and none touches an opaque field.
-    fn editable(&self, edits: &[Edit<'r>], root: &'r Layer<'r>) -> bool {
-        edits.iter().all(|e| map_range(e.span, root).is_some() && !touches_opaque(e, &self.documents))
+    /// Whether every edit can be made, as far as the layer in which their subject stands, and none touches an
+    /// opaque field. What cannot be made in the layers around it shows when the copy is made, which blocks too.
+    fn editable(&self, edits: &[Edit<'r>], layer: &'r Layer<'r>) -> bool {
+        can_splice(layer, edits) && !edits.iter().any(|edit| touches_opaque(edit, &self.documents))
     }
 
     fn view<'v>(&'v self, session: &'v Session<'_>, exchange: Option<u32>) -> View<'v> {

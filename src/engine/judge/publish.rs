@@ -3,7 +3,7 @@
 use super::Run;
 use crate::engine::digest::{Role, hex};
 use crate::engine::layer::Edit;
-use crate::engine::policy::{Evidence, Finding, Mode, Place};
+use crate::engine::policy::{Evidence, Finding, Mode, Place, Profile};
 use crate::engine::redact::{self, Stamp};
 use crate::engine::verdict::{
     self, Checkpoint, Decision, FindingOut, Names, NotInspected, PolicyOut, SourceOut, SubjectOut, Verdict,
@@ -35,6 +35,8 @@ pub(super) struct Draft<'r, 'n> {
     pub content_bytes: u64,
     pub idempotency_key: Option<String>,
     pub names: Option<Names<'n>>,
+    /// The profile `monitor`: what blocks for want of a copy is said, and changes no action.
+    pub monitored: bool,
 }
 
 impl Draft<'_, '_> {
@@ -50,6 +52,7 @@ impl Draft<'_, '_> {
             content_bytes: 0,
             idempotency_key: None,
             names: None,
+            monitored: false,
         }
     }
 
@@ -59,7 +62,11 @@ impl Draft<'_, '_> {
     }
 
     pub fn block(&mut self, rule: &str, evidence: Evidence) {
-        self.findings.push(engine_finding(rule, Place::Whole, evidence));
+        let mut finding = engine_finding(rule, Place::Whole, evidence);
+        if self.monitored && self.fold().1 == Decision::Allow {
+            finding.mode = Mode::Monitor;
+        }
+        self.findings.push(finding);
     }
 }
 
@@ -221,6 +228,10 @@ impl<'a, 'r> Run<'a, 'r> {
         self.out.emissions.push(emission);
     }
 
+    pub(super) fn monitored(&self) -> bool {
+        self.engine.settings.policy.profile == Profile::Monitor
+    }
+
     /// The safe copy of the input. If it cannot be made or does not fit, the draft gets the finding that
     /// blocks, and a dead letter keeps what there is.
     pub(super) fn copy(
@@ -230,6 +241,7 @@ impl<'a, 'r> Run<'a, 'r> {
         input: &Input<'_>,
         edits: &[Edit<'r>],
     ) -> Option<Emission> {
+        draft.monitored = self.monitored();
         let source = format!("/sluicegate/{}", self.engine.settings.group);
         let stamp = Stamp {
             id: &draft.id,
@@ -256,6 +268,7 @@ impl<'a, 'r> Run<'a, 'r> {
         if size <= limit {
             return Some(emission);
         }
+        draft.monitored = self.monitored();
         draft.block("output_too_large", Evidence::Bytes { found: size, limit });
         let mut letter = emission;
         letter.to = To::DeadLetters;

@@ -7,14 +7,14 @@ use super::result::{Judged, text_of};
 use crate::engine::digest::{Role, short};
 use crate::engine::event::{Name, Provider, ResultItem, ToolDef, Turn};
 use crate::engine::json::Value;
-use crate::engine::layer::{Edit, root};
+use crate::engine::layer::Edit;
 use crate::engine::policy::{Evidence, Finding, Mode, Place, RequestResult, RequestSubject, Subject};
 use crate::engine::state::{Session, Tool};
 use crate::engine::verdict::{Checkpoint, Decision, engine_finding};
 use crate::engine::wire::Envelope;
 use crate::engine::{Input, OnBlock, Publish};
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// A request being read.
 pub(super) struct Request<'r> {
@@ -109,7 +109,7 @@ impl<'a, 'r> Run<'a, 'r> {
             draft.not_inspected.push((Place::Value { value: *value, range: None }, kind, "unknown item"));
             draft.complete = false;
         }
-        if draft.fold().1 == Decision::Redact && !self.editable(&report.edits, root(request.body.layer())) {
+        if draft.fold().1 == Decision::Redact && !self.editable(&report.edits, request.body.layer()) {
             draft.block("not_redactable", Evidence::None);
         }
         draft.findings.extend(self.of_results(&judged));
@@ -184,6 +184,7 @@ impl<'a, 'r> Run<'a, 'r> {
 /// The edits of the results and of the request itself. Where the request cuts a result anew, with a tighter
 /// bound, its edits stand in place of the result's own.
 fn merge<'r>(judged: &[Judged<'r>], recut: &[u32], own: Vec<Edit<'r>>) -> Vec<Edit<'r>> {
+    let recut: HashSet<u32> = recut.iter().copied().collect();
     let kept = judged.iter().enumerate().filter(|(ix, _)| !recut.contains(&(*ix as u32)));
     let mut edits: Vec<Edit<'r>> = kept.flat_map(|(_, j)| j.edits.iter().cloned()).collect();
     edits.extend(own);

@@ -6,7 +6,7 @@ use super::{Run, call};
 use crate::engine::digest::{Role, short};
 use crate::engine::event::{Name, Part, ResultItem, ResultShape};
 use crate::engine::json::Value;
-use crate::engine::layer::{Edit, root};
+use crate::engine::layer::Edit;
 use crate::engine::policy::{Evidence, Place, Profile, ResultSubject, Subject};
 use crate::engine::redact::error_form;
 use crate::engine::state::{Call, ResultFact, Session};
@@ -99,7 +99,7 @@ impl<'a, 'r> Run<'a, 'r> {
         let (draft, edits, first_seen, said) =
             self.draft(session, Checkpoint::ToolResult, result, found, &content, Some(exchange));
         let (decision, action) = draft.fold();
-        let removed: u64 = edits.iter().map(|e| (e.span.len() as u64).saturating_sub(e.with.len() as u64)).sum();
+        let text_bytes = text_after(result, content.text_bytes, &edits);
         if !judged_before {
             self.remember(session, &content, decision, action, draft.complete, first_seen);
             let oversize = self.observe_size(&draft, &content, &edits);
@@ -109,7 +109,7 @@ impl<'a, 'r> Run<'a, 'r> {
             session.head().said |= said;
         }
         mark_answered(session, found);
-        Judged { decision, action, edits, text_bytes: content.text_bytes.saturating_sub(removed) }
+        Judged { decision, action, edits, text_bytes }
     }
 
     /// The provider ran the tool: a verdict cannot unsay what the model has read, so nothing is edited.
@@ -185,6 +185,7 @@ impl<'a, 'r> Run<'a, 'r> {
         let copied = matches!(result.shape, ResultShape::Host | ResultShape::McpResult | ResultShape::McpAnswer);
         let id = if copied { self.next_id(checkpoint) } else { String::new() };
         let mut draft = Draft::new(id, checkpoint);
+        draft.monitored = self.monitored();
         draft.findings = report.findings;
         draft.subject = self.result_subject(result, answered);
         draft.content_hmac = Some(content.digest);
@@ -202,8 +203,8 @@ impl<'a, 'r> Run<'a, 'r> {
         asked: Vec<Edit<'r>>,
     ) -> Vec<Edit<'r>> {
         if draft.fold().1 == Decision::Redact {
-            let root = root(result.item.layer());
-            if result.shape == ResultShape::Server || asked.is_empty() || !self.editable(&asked, root) {
+            let editable = || self.editable(&asked, result.item.layer());
+            if result.shape == ResultShape::Server || asked.is_empty() || !editable() {
                 draft.block("not_redactable", Evidence::None);
             }
         }
@@ -327,6 +328,37 @@ impl<'a, 'r> Run<'a, 'r> {
         }
         seen
     }
+}
+
+/// The text of a result after its edits, bytes; rather too many than too few.
+fn text_after(result: &ResultItem<'_>, text_bytes: u64, edits: &[Edit<'_>]) -> u64 {
+    // An edit of the record's own layer may take whole parts with it: what was text there is what counts.
+    let (mut outer, inner): (Vec<&Edit<'_>>, Vec<&Edit<'_>>) =
+        edits.iter().partition(|edit| std::ptr::eq(edit.span.layer, result.item.layer()) && !edit.span.is_empty());
+    outer.sort_unstable_by_key(|edit| edit.span.start);
+    let mut whole = vec![false; outer.len()];
+    let mut taken = 0;
+    for part in &result.parts {
+        let (Part::Text(value) | Part::Json(value)) = part else { continue };
+        let span = value.span();
+        let at = outer.partition_point(|edit| edit.span.start <= span.start).checked_sub(1);
+        if let Some(at) = at.filter(|at| outer.get(*at).is_some_and(|edit| span.end <= edit.span.end)) {
+            let bytes =
+                if matches!(part, Part::Text(_)) { value.text().map_or(0, |text| text.len()) } else { span.len() };
+            taken += bytes as u64;
+            whole.get_mut(at).into_iter().for_each(|whole| *whole = true);
+        }
+    }
+    let shorter = |edit: &Edit<'_>| (edit.span.len() as u64).saturating_sub(edit.with.len() as u64);
+    taken += inner.iter().map(|edit| shorter(edit)).sum::<u64>();
+    let mut added = 0;
+    for (edit, whole) in outer.iter().zip(whole) {
+        match whole {
+            true => added += edit.with.len() as u64,
+            false => taken += shorter(edit),
+        }
+    }
+    (text_bytes + added).saturating_sub(taken)
 }
 
 /// The decoded string, empty if there is none.

@@ -286,6 +286,12 @@ pub(crate) fn has_lone_surrogate(literal: &[u8]) -> bool {
     })
 }
 
+#[cfg(test)]
+thread_local! {
+    /// Pieces that locators have walked over.
+    pub(super) static WALKED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 /// Finds where decoded offsets stand in a literal. Offsets are asked for in rising order, so that many of
 /// them cost one walk.
 pub(crate) struct Locator<'a> {
@@ -318,6 +324,8 @@ impl<'a> Locator<'a> {
             }
             self.decoded += len;
             self.current = self.pieces.next();
+            #[cfg(test)]
+            WALKED.set(WALKED.get() + 1);
         }
         (offset == self.decoded).then(|| self.literal.len().saturating_sub(1))
     }

@@ -99,6 +99,11 @@ struct Group<'r> {
 
 /// See [`super::splice()`].
 pub(super) fn splice<'r>(root: &'r Layer<'r>, edits: &[Edit<'r>]) -> Result<Vec<u8>, NotExact> {
+    Ok(apply(root.bytes, &lowered(root, edits)?))
+}
+
+/// The changes of the root that make these edits, settled. Each layer is walked once, however many edits it holds.
+pub(super) fn lowered<'r>(root: &'r Layer<'r>, edits: &[Edit<'r>]) -> Result<Vec<Change>, NotExact> {
     let mut groups: BTreeMap<(usize, Place), Group<'r>> = BTreeMap::new();
     for Edit { span, with } in edits {
         let place = place(span.layer, root)?;
@@ -112,7 +117,7 @@ pub(super) fn splice<'r>(root: &'r Layer<'r>, edits: &[Edit<'r>]) -> Result<Vec<
     while let Some(((depth, mut place), Group { layer, changes })) = groups.pop_last() {
         let changes = settle(changes, layer.bytes.len())?;
         let Some(source) = layer.source.filter(|_| depth > 0) else {
-            return Ok(apply(layer.bytes, &changes));
+            return Ok(changes);
         };
         let lowered = lower(layer, source, changes).ok_or(NotExact)?;
         place.pop();
@@ -122,7 +127,7 @@ pub(super) fn splice<'r>(root: &'r Layer<'r>, edits: &[Edit<'r>]) -> Result<Vec<
             .changes
             .extend(lowered);
     }
-    Ok(root.bytes.to_vec())
+    Ok(Vec::new())
 }
 
 /// The changes of the parent that make settled changes of a layer.
@@ -192,4 +197,34 @@ pub(super) fn map_range<'r>(span: Span<'r>, root: &'r Layer<'r>) -> Option<(usiz
         layer = source.layer;
     }
     Some((start, end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Step, can_splice};
+    use super::*;
+    use bumpalo::Bump;
+    use json_string::{Pieces, WALKED, escape_text};
+
+    /// A result can make many edits of one long text: what they cost together must not be their product.
+    #[test]
+    fn many_edits_of_one_text_cost_one_walk() {
+        const COUNT: u32 = 500;
+        let bump = Bump::new();
+        let inner = r#""\"\\\"\\""#;
+        let escaped = escape_text(inner.repeat(COUNT as usize).as_bytes()).unwrap_or_default();
+        let literal = [b"\"", &*escaped, b"\""].concat();
+        let record = Layer::record(&bump, &literal);
+        let layer = |span| Layer::json_string(&bump, span, Step::Json).unwrap_or(record);
+        let text = layer(record.span());
+        let len = inner.len() as u32;
+        let edits: Vec<Edit<'_>> = (0..COUNT)
+            .map(|n| layer(Span { layer: text, start: n * len, end: (n + 1) * len }))
+            .map(|string| Edit { span: Span { layer: string, start: 1, end: 3 }, with: b"x".to_vec() })
+            .collect();
+        WALKED.set(0);
+        assert!(can_splice(record, &edits));
+        let pieces = Pieces::new(&literal).count() + COUNT as usize * Pieces::new(inner.as_bytes()).count();
+        assert!((1..=pieces).contains(&WALKED.get()), "{} of {pieces}", WALKED.get());
+    }
 }

@@ -2,7 +2,12 @@
 //!
 //! # What it checks
 //! - `oversize_result`: text of one output above `max_bytes` keeps head and tail around a marker; JSON stays
-//!   JSON. `oversize_total`: all outputs of one request above `max_total_bytes`; the largest are cut first.
+//!   JSON. Addresses and names of blocks are never cut: where texts alone do not save enough, whole blocks go from
+//!   the end, and one text block says how many. An MCP result's `structuredContent` (and JSON beside it) is cut in
+//!   its long strings only, so that every value keeps its type.
+//! - `uncuttable_result`: what cannot be cut so becomes the provider's error form.
+//! - `oversize_total`: all outputs of one request above `max_total_bytes`; the largest are cut first, none below
+//!   its marker.
 //! - `hard_limit`: text and parts that are not understood above `block_bytes`, media above `block_media_bytes`
 //!   (both as they stand on the wire). `too_many_parts`, `too_deep`: shapes made to exhaust a reader.
 //! - `missing_provenance`: the output is not an object that carries `source` beside `content`. A `tool.result`
@@ -16,6 +21,8 @@
 //! # Violates
 //! - A log of 156 776 bytes under a cap of 65 536: `[sluicegate: 91 319 of 156 776 bytes omitted; 1 204 lines]`.
 //! - `{"rows":[…10 000…]}`: the rows end with `{"_truncated":{"omitted":9876,"of":10000,"bytes":…}}`.
+//! - 1 000 links, 132 000 bytes: the first 500, then `[sluicegate: 500 of 1 000 parts omitted; 66 012 bytes]`.
+//! - `structuredContent` with 40 000 numbers: no part of the list would be the list, so it is withheld.
 //! - A `web_fetch` tool without `max_content_tokens`.
 //!
 //! # Holds
@@ -35,6 +42,7 @@
 //! Checklist item 1, rules 1 and 4 and row *Size* of `untrusted-tool-outputs.md`; `field-bugs` F and 32;
 //! `provider-formats` §2.6, §4.6.
 
+mod cut;
 mod provenance;
 
 use super::truncate::{self, Bound};
@@ -45,7 +53,7 @@ use super::{
 use crate::engine::decision::Decision;
 use crate::engine::event::{Name, Part, ResultItem, ResultShape};
 use crate::engine::json::{JsonError, JsonErrorKind, JsonLimits, Kind, Value, parse, parse_prefix};
-use crate::engine::layer::{Edit, Step};
+use crate::engine::layer::Step;
 use crate::engine::state::Call;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -69,6 +77,12 @@ const OVERSIZE_TOTAL: Rule = rule(
 );
 const HARD_LIMIT: Rule =
     rule("hard_limit", Decision::Block, Severity::High, "the output is longer than any output may be");
+const UNCUTTABLE_RESULT: Rule = rule(
+    "uncuttable_result",
+    Decision::Block,
+    Severity::Medium,
+    "the output is longer than its bound, and could not be cut so that its reader still takes it",
+);
 const TOO_MANY_PARTS: Rule =
     rule("too_many_parts", Decision::Block, Severity::High, "the output has more parts than any output may have");
 const TOO_DEEP: Rule = rule("too_deep", Decision::Block, Severity::High, "the output nests deeper than any output may");
@@ -141,6 +155,7 @@ impl Policy for OutputBounds {
             OVERSIZE_RESULT,
             OVERSIZE_TOTAL,
             HARD_LIMIT,
+            UNCUTTABLE_RESULT,
             TOO_MANY_PARTS,
             TOO_DEEP,
             MISSING_PROVENANCE,
@@ -232,11 +247,17 @@ impl OutputBounds {
                 let edits = match &wrapper {
                     Some(wrapper) => {
                         let bound = self.bound(max_bytes as usize - wrapper.len());
-                        truncate::value(report.bump(), wrapper.content, bound)
+                        Some(truncate::value(report.bump(), wrapper.content, bound))
                     }
-                    None => self.cut_parts(&result.parts, max_bytes as usize, report),
+                    None => cut::cut(report.bump(), result, self.bound(max_bytes as usize)),
                 };
-                report.edits.extend(edits);
+                match edits {
+                    Some(edits) => report.edits.extend(edits),
+                    None => {
+                        let evidence = Evidence::Bytes { found: measured as u64, limit: max_bytes };
+                        report.find(&UNCUTTABLE_RESULT, place, evidence);
+                    }
+                }
             }
         }
         if let Some(wrapper) = wrapper {
@@ -275,31 +296,8 @@ impl OutputBounds {
         worst
     }
 
-    /// Cuts the longest parts to a common level.
-    fn cut_parts<'r>(&self, parts: &[Part<'r>], cap: usize, report: &Report<'r>) -> Vec<Edit<'r>> {
-        let sizes: Vec<usize> = parts.iter().map(part_bytes).collect();
-        let excess = sizes.iter().sum::<usize>().saturating_sub(cap);
-        if excess == 0 {
-            return Vec::new();
-        }
-        let level = truncate::level(&sizes, excess).unwrap_or(0);
-        let long = parts.iter().zip(&sizes).filter(|(_, size)| **size > level);
-        long.flat_map(|(part, _)| self.cut_part(part, level, report)).collect()
-    }
-
-    fn cut_part<'r>(&self, part: &Part<'r>, cap: usize, report: &Report<'r>) -> Vec<Edit<'r>> {
-        let bump = report.bump();
-        match part {
-            Part::Text(value) => match value.text_layer(bump, Step::Hidden) {
-                Some(Ok(layer)) => truncate::text(bump, layer, self.bound(cap)),
-                _ => Vec::new(),
-            },
-            Part::Json(value) => truncate::value(bump, *value, self.bound(cap)),
-            Part::Media { .. } | Part::Opaque { .. } => Vec::new(),
-        }
-    }
-
-    /// Results are cut anew from the original with a smaller bound; their own cuts are void.
+    /// Results are cut anew from the original with a smaller bound; their own cuts are void. Where each is at its
+    /// least, the total stays what it is.
     fn check_total<'r>(&self, request: &RequestSubject<'_, 'r>, report: &mut Report<'r>) {
         let total: u64 = request.results.iter().map(|result| result.text_bytes).sum();
         let limit = self.options.max_total_bytes;
@@ -315,12 +313,20 @@ impl OutputBounds {
             Decision::Block => 0,
             _ => request.results[ix].text_bytes as usize,
         };
-        let sizes: Vec<usize> = (0..request.results.len()).map(size).collect();
-        let level = truncate::level(&sizes, (total - limit) as usize).unwrap_or(0);
-        for (ix, result) in request.results.iter().enumerate().filter(|(ix, _)| sizes[*ix] > level) {
-            let edits = self.cut_parts(&result.item.parts, level, report);
-            report.edits.extend(edits);
-            report.recut.push(ix as u32);
+        let sizes: Vec<(usize, usize)> = (0..request.results.len())
+            .map(size)
+            .zip(request.results)
+            .map(|(size, result)| (size, size.min(cut::least(&result.item))))
+            .collect();
+        let level = truncate::level_above(&sizes, limit as usize).unwrap_or(0);
+        for (ix, (result, (size, least))) in request.results.iter().zip(sizes).enumerate() {
+            let cap = level.max(least);
+            if size > cap
+                && let Some(edits) = cut::cut(report.bump(), &result.item, self.bound(cap))
+            {
+                report.edits.extend(edits);
+                report.recut.push(ix as u32);
+            }
         }
     }
 

@@ -7,9 +7,10 @@
 //! Place in the journey: policies turn the edits into redactions; [`splice`] encodes them. Every edit is a span
 //! of the innermost layer, so bytes outside stay identical.
 //!
-//! Invariants, each a property in `tests/engine/truncate.rs`: the result is at most `cap` bytes; what is at or
-//! under the cap is left alone, hence cutting twice is cutting once; JSON stays JSON; no character, escape or
-//! surrogate pair is cut; what is kept is the original's.
+//! Invariants, each a property in `tests/engine/truncate.rs`: the result is at most `cap` bytes (or the shortest
+//! marker, where that is longer); what is at or under the cap is left alone, hence cutting twice is cutting once;
+//! JSON stays JSON; no character, escape or surrogate pair is cut; what is kept is the original's, and a marker
+//! stands wherever something was left out; no address (`uri`, `url`, `href`, `src`) is cut.
 //!
 //! Sizes are counted where the bound holds: for text in decoded bytes, for a JSON value in its bytes as they
 //! stand. Left out: cutting inside JSON that stands in a string of the JSON (it is cut as a string).
@@ -23,6 +24,10 @@ use bumpalo::Bump;
 
 /// Below this many bytes a marker with counts has no room.
 pub(super) const LEAST: usize = 96;
+/// What a text can be cut to at least: the shortest marker.
+pub const LEAST_TEXT: usize = strings::MINIMAL.len();
+/// What a JSON value can be cut to at least: an array that says that it was cut.
+pub const LEAST_VALUE: usize = 21;
 
 /// How to cut.
 #[derive(Debug, Clone, Copy)]
@@ -47,6 +52,7 @@ impl Bound {
 
 /// The edits that cut a text, as its layer has it decoded. None if it is short enough.
 pub fn text<'r>(bump: &'r Bump, layer: &'r Layer<'r>, bound: Bound) -> Vec<Edit<'r>> {
+    let bound = bound.of(bound.cap.max(LEAST_TEXT));
     if layer.bytes.len() <= bound.cap {
         return Vec::new();
     }
@@ -62,9 +68,11 @@ pub fn text<'r>(bump: &'r Bump, layer: &'r Layer<'r>, bound: Bound) -> Vec<Edit<
     }
 }
 
-/// The edits that cut a JSON value so that its bytes as they stand are at most `cap` (which is at least 2).
-/// The value stays one JSON value, and an object an object; a string that holds JSON goes on holding JSON.
+/// The edits that cut a JSON value so that its bytes as they stand are at most `cap`.
+/// The value stays one JSON value, an object an object and an array an array; a string that holds JSON goes on
+/// holding JSON.
 pub fn value<'r>(bump: &'r Bump, value: Value<'r>, bound: Bound) -> Vec<Edit<'r>> {
+    let bound = bound.of(bound.cap.max(LEAST_VALUE));
     if value.span().len() <= bound.cap {
         return Vec::new();
     }
@@ -74,9 +82,25 @@ pub fn value<'r>(bump: &'r Bump, value: Value<'r>, bound: Bound) -> Vec<Edit<'r>
         _ => None,
     }
     .unwrap_or_else(|| {
-        let (bytes, object) = (value.span().len(), value.kind() == Kind::Object);
-        vec![Edit { span: value.span(), with: strings::stand_in(bytes, bound.cap, object) }]
+        let with = strings::stand_in(value.span().len(), bound.cap, value.kind());
+        vec![Edit { span: value.span(), with }]
     })
+}
+
+/// Like [`value()`], where every value must keep its type: only long strings are cut. `None` if that is not enough.
+pub fn typed<'r>(bump: &'r Bump, value: Value<'r>, bound: Bound) -> Option<Vec<Edit<'r>>> {
+    if value.span().len() <= bound.cap { Some(Vec::new()) } else { json::strings_of(bump, value, bound) }
+}
+
+/// What [`typed()`] can cut a value to at least.
+pub fn least_typed(value: Value<'_>) -> usize {
+    value.span().len() - json::long_strings(value).map(|leaf| leaf.span().len() - json::LEAST_STRING).sum::<usize>()
+}
+
+/// The marker that stands for parts of a result.
+pub fn parts_marker(omitted: usize, of: usize, bytes: usize) -> String {
+    let [omitted, of, bytes] = [omitted, of, bytes].map(strings::grouped);
+    format!("[sluicegate: {omitted} of {of} parts omitted; {bytes} bytes]")
 }
 
 /// The array or object that a text is, if it is one.
@@ -113,6 +137,28 @@ pub fn level(sizes: &[usize], excess: usize) -> Option<usize> {
         }
     }
     None
+}
+
+/// The largest bound for which sizes, each cut to it but none below its own least, are at most `cap` together.
+/// `None` if the least are too much.
+pub fn level_above(sizes: &[(usize, usize)], cap: usize) -> Option<usize> {
+    let fits = |level: usize| {
+        let sizes = sizes.iter().map(|(size, least)| (*size).min(level.max(*least)));
+        sizes.fold(0, usize::saturating_add) <= cap
+    };
+    if !fits(0) {
+        return None;
+    }
+    let (mut low, mut high) = (0, sizes.iter().map(|(size, _)| *size).max().unwrap_or(0));
+    while low < high {
+        let middle = low + (high - low).div_ceil(2);
+        if fits(middle) {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    Some(low)
 }
 
 /// Cuts JSON inside a string. Its bound holds for the escaped form, whose size is only known afterwards, so

@@ -4,13 +4,15 @@
 //! state. Nothing is read ahead, so a file may be larger than memory.
 
 use super::style::{Cell, Style, Tone, decision_tone, table};
-use super::{Exit, Failure, Global, engine};
+use super::{Exit, Failure, Global, engine, raw};
 use crate::engine::provider::Provider;
 use crate::engine::state::PartitionState;
 use crate::engine::verdict::Decision;
+use crate::engine::wire::EventType;
 use crate::engine::{Emission, Engine, Input, Observation, Out, Remaining, TickSource, To};
 use crate::runtime::config::Need;
 use base64::Engine as _;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -26,7 +28,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value = "human")]
     format: Format,
     /// The files are raw provider traffic (SSE, a JSON body, or one JSON event a line), not CloudEvents
-    #[arg(long, value_parser = provider, value_name = "PROVIDER")]
+    #[arg(long, value_parser = provider(), value_name = "PROVIDER")]
     provider: Option<Provider>,
     /// Exit with 1 when a verdict's decision is at least this
     #[arg(long, value_enum, default_value = "block", value_name = "DECISION")]
@@ -52,12 +54,9 @@ enum FailOn {
     Never,
 }
 
-fn provider(text: &str) -> Result<Provider, String> {
-    let names = || {
-        let names: Vec<&str> = Provider::ALL.iter().map(|p| p.name()).collect();
-        names.join(", ")
-    };
-    Provider::from_name(text).ok_or_else(|| format!("must be one of {}", names()))
+fn provider() -> impl TypedValueParser<Value = Provider> {
+    PossibleValuesParser::new(Provider::ALL.map(Provider::name))
+        .try_map(|name| Provider::from_name(&name).ok_or("not a provider"))
 }
 
 fn time(text: &str) -> Result<i64, String> {
@@ -82,6 +81,13 @@ struct Session<'a, W: Write> {
     /// Records whose data could not be read, and of providers that are not judged.
     undecodable: u64,
     deadletters: u64,
+    judged: u64,
+    /// Events of other types than Sluicegate's.
+    unknown: u64,
+    /// Values that are no event of their provider's.
+    strange: u64,
+    /// Files of which nothing was judged, since there is nothing in them.
+    empty: u64,
 }
 
 pub fn run(global: &Global, args: &Args) -> Result<Exit, Failure> {
@@ -102,6 +108,10 @@ pub fn run(global: &Global, args: &Args) -> Result<Exit, Failure> {
         worst: Decision::Allow,
         undecodable: 0,
         deadletters: 0,
+        judged: 0,
+        unknown: 0,
+        strange: 0,
+        empty: 0,
     };
     for (n, file) in args.files.iter().enumerate() {
         let partition = i32::try_from(n).map_err(|_| Failure::usage("too many files"))?;
@@ -117,7 +127,8 @@ pub fn run(global: &Global, args: &Args) -> Result<Exit, Failure> {
         FailOn::Block => Decision::Block,
         FailOn::Never => return Ok(Exit::Fine),
     };
-    let unread = session.deadletters > 0 || session.undecodable > 0;
+    let nothing = session.judged == 0 && session.strange > 0;
+    let unread = session.deadletters > 0 || session.undecodable > 0 || session.empty > 0 || nothing;
     Ok(if unread || session.worst >= limit { Exit::Findings } else { Exit::Fine })
 }
 
@@ -132,6 +143,7 @@ impl<W: Write> Session<'_, W> {
         };
         let mut state = PartitionState::new();
         state.begin();
+        let before = self.records;
         match self.args.provider {
             None => self.lines(partition, name, reader, &mut state)?,
             Some(provider) => {
@@ -140,6 +152,10 @@ impl<W: Write> Session<'_, W> {
                 reader.read_to_end(&mut bytes).map_err(|e| unreadable(&e))?;
                 self.raw(partition, name, provider, &bytes, &mut state)?;
             }
+        }
+        if self.records == before {
+            self.empty += 1;
+            let _ = writeln!(io::stderr(), "{name}: empty; there is nothing to judge in it");
         }
         if let Some(now) = self.args.now {
             self.expire(partition, name, now, &mut state)?;
@@ -208,7 +224,7 @@ impl<W: Write> Session<'_, W> {
             .filter(char::is_ascii)
             .take(128)
             .collect();
-        for (offset, (kind, body)) in raw_events(bytes).into_iter().enumerate() {
+        for (offset, (kind, body)) in raw::events(provider, bytes).into_iter().enumerate() {
             let id = offset.to_string();
             let media = if kind.sse { "text/event-stream" } else { "application/json" };
             let headers: [(&str, Option<&[u8]>); 7] = [
@@ -265,11 +281,18 @@ impl<W: Write> Session<'_, W> {
             match observation {
                 Observation::Undecodable { .. } => {
                     self.undecodable += 1;
-                    said.push("undecodable_data: the data is not JSON that can be read".to_owned());
+                    said.push("undecodable_data: not what its type and provider say, or no JSON".to_owned());
                 }
                 Observation::DeadLetter { reason } => {
                     self.deadletters += 1;
-                    said.push(format!("{reason}: dead letter"));
+                    let hint = hint(reason).map_or(String::new(), |hint| format!("; {hint}"));
+                    said.push(format!("{reason}: dead letter{hint}"));
+                }
+                // Of a stream's quiet events there are many; what is no event of the provider's at all is said.
+                Observation::Opaque { kind: "event", count, .. } => self.strange += count,
+                Observation::Event { kind: EventType::Unknown, .. } => {
+                    self.unknown += 1;
+                    said.push("unknown_type: no event of Sluicegate's, so it passes".to_owned());
                 }
                 _ => {}
             }
@@ -282,7 +305,11 @@ impl<W: Write> Session<'_, W> {
 
     /// What the summary counts beside verdicts and dead letters.
     fn unjudged(&self) -> Vec<String> {
-        let counted = [(self.undecodable, "with undecodable data")];
+        let counted = [
+            (self.undecodable, "with undecodable data"),
+            (self.unknown, "of unknown types"),
+            (self.strange, "not understood (another provider's?)"),
+        ];
         counted.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect()
     }
 
@@ -306,6 +333,7 @@ impl<W: Write> Session<'_, W> {
                 _ => None,
             };
             if let Some(verdict) = &verdict {
+                self.judged += 1;
                 let decision = match verdict["decision"].as_str() {
                     Some("block") => Decision::Block,
                     Some("redact") => Decision::Redact,
@@ -406,6 +434,17 @@ fn header(emission: &Emission, name: &str) -> String {
     found.map_or_else(|| "-".into(), |(_, v)| String::from_utf8_lossy(v).into_owned())
 }
 
+/// What to do about a dead letter.
+fn hint(reason: &str) -> Option<&'static str> {
+    Some(match reason {
+        "invalid_json" => "a line is one CloudEvent; raw traffic (SSE, a body over several lines) needs --provider",
+        "no_conversation" => "an event needs `conversation`, `responseid`, or an id in its data",
+        "unknown_provider" => "`provider` must name one that `check --help` lists, or the data must show it",
+        "missing_attribute" => "a CloudEvent needs id, source, specversion and type",
+        _ => return None,
+    })
+}
+
 /// One emission as `check --format json` prints it.
 fn line(emission: &Emission) -> String {
     let to = match emission.to {
@@ -441,54 +480,5 @@ fn text_or_base64(bytes: &[u8]) -> Value {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.into(),
         Err(_) => json!({"base64": base64::engine::general_purpose::STANDARD.encode(bytes)}),
-    }
-}
-
-/// What a raw body is.
-#[derive(Clone, Copy)]
-struct Raw {
-    name: &'static str,
-    sse: bool,
-}
-
-const REQUEST: Raw = Raw { name: "io.sluicegate.model.request.v1", sse: false };
-const RESPONSE: Raw = Raw { name: "io.sluicegate.model.response.v1", sse: false };
-const CHUNK: Raw = Raw { name: "io.sluicegate.model.chunk.v1", sse: false };
-const STREAM: Raw = Raw { name: "io.sluicegate.model.chunk.v1", sse: true };
-const CLOSED: Raw = Raw { name: "io.sluicegate.model.closed.v1", sse: false };
-
-/// A file of raw traffic as events: one JSON body, one JSON event a line, or an SSE stream; a stream ends with
-/// its closing, since the file does.
-fn raw_events(bytes: &[u8]) -> Vec<(Raw, &[u8])> {
-    if let Ok(whole) = serde_json::from_slice::<Value>(bytes) {
-        let kind = kind(&whole);
-        let mut events = vec![(kind, bytes)];
-        if kind.name == CHUNK.name {
-            events.push((CLOSED, b""));
-        }
-        return events;
-    }
-    let lines: Vec<&[u8]> = bytes.split(|b| *b == b'\n').map(<[u8]>::trim_ascii).filter(|l| !l.is_empty()).collect();
-    let parsed: Option<Vec<Value>> = lines.iter().map(|l| serde_json::from_slice(l).ok()).collect();
-    let mut events = match parsed {
-        Some(values) => lines.iter().zip(&values).map(|(l, v)| (kind(v), *l)).collect(),
-        None => vec![(STREAM, bytes)],
-    };
-    events.push((CLOSED, b""));
-    events
-}
-
-fn kind(body: &Value) -> Raw {
-    let has = |names: &[&str]| names.iter().any(|n| body.get(n).is_some());
-    if body.is_array() {
-        CHUNK
-    } else if has(&["messages", "input", "contents"]) && !has(&["output", "choices", "candidates"]) {
-        REQUEST
-    } else if body["type"] == "message" || body["object"] == "response" || body["object"] == "chat.completion" {
-        RESPONSE
-    } else if body["type"].is_string() || body["object"] == "chat.completion.chunk" {
-        CHUNK
-    } else {
-        RESPONSE
     }
 }

@@ -6,6 +6,7 @@
 mod check;
 mod demo;
 mod policies;
+mod raw;
 mod run;
 mod style;
 mod topics;

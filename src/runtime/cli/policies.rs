@@ -3,7 +3,7 @@
 use super::style::{Cell, Style, Tone, decision_tone, table};
 use super::{Exit, Failure, Global};
 use crate::engine::policy::{Meta, Policies};
-use crate::engine::verdict::Decision;
+use crate::engine::verdict::{Decision, SG00};
 use crate::runtime::telemetry::severity;
 use std::io::Write as _;
 
@@ -19,9 +19,9 @@ pub fn run(global: &Global, args: &Args) -> Result<Exit, Failure> {
         None => catalogue(style),
         Some(code) => {
             let wanted = code.to_ascii_uppercase();
-            let meta = Policies::catalogue().iter().find(|m| m.code == wanted || m.name == code);
+            let meta = all().find(|m| m.code == wanted || m.name == code);
             let meta = meta.ok_or_else(|| {
-                let known: Vec<&str> = Policies::catalogue().iter().map(|m| m.code).collect();
+                let known: Vec<&str> = all().map(|m| m.code).collect();
                 Failure::usage(format!("no policy {code:?}; this build has {}", known.join(", ")))
             })?;
             page(style, meta)
@@ -33,9 +33,13 @@ pub fn run(global: &Global, args: &Args) -> Result<Exit, Failure> {
     Ok(Exit::Fine)
 }
 
+/// The policies, and the engine's own findings, which no setting touches.
+fn all() -> impl Iterator<Item = &'static Meta> {
+    std::iter::once(&SG00).chain(Policies::catalogue().iter().copied())
+}
+
 fn catalogue(style: Style) -> String {
-    let rows: Vec<Vec<Cell>> = Policies::catalogue()
-        .iter()
+    let rows: Vec<Vec<Cell>> = all()
         .map(|m| {
             vec![
                 Cell(Tone::Head, m.code.into()),
@@ -62,6 +66,10 @@ fn page(style: Style, meta: &Meta) -> String {
         };
         out.push_str(&line);
         out.push('\n');
+    }
+    if out.is_empty() {
+        let head = format!("{}: {} ({})", meta.code, meta.checklist, meta.name);
+        out.push_str(&format!("{}\n\nIt stands for {}.\n", style.paint(Tone::Head, &head), meta.summary));
     }
     let rows: Vec<Vec<Cell>> = meta
         .rules

@@ -6,7 +6,9 @@ use crate::engine::layer::Edit;
 use bumpalo::Bump;
 
 /// Strings are not cut below this many bytes; what is still too much goes with the tails.
-const LEAST_STRING: usize = 256;
+pub(super) const LEAST_STRING: usize = 256;
+/// Members whose text is cut with its object or not at all: half an address is another address.
+const ADDRESSES: [&str; 4] = ["href", "src", "uri", "url"];
 /// Bytes for the entry that stands for a tail, comma and counts included.
 const ENTRY: usize = 80;
 /// Bytes for names of members left out, where there is room for them.
@@ -37,11 +39,7 @@ pub(super) fn tree<'r>(bump: &'r Bump, root: Value<'r>, bound: Bound) -> Option<
     if bound.cap < LEAST {
         return None;
     }
-    let leaves: Vec<Value<'r>> = root
-        .walk()
-        .filter(|(value, is_key)| !is_key && value.kind() == Kind::String && value.span().len() > LEAST_STRING)
-        .map(|(value, _)| value)
-        .collect();
+    let leaves: Vec<Value<'r>> = long_strings(root).collect();
     let sizes: Vec<usize> = leaves.iter().map(|leaf| leaf.span().len()).collect();
     let string_cap = level(&sizes, root.span().len() - bound.cap).unwrap_or(0).max(LEAST_STRING);
     let mut saved = vec![(0, 0)];
@@ -63,6 +61,22 @@ pub(super) fn tree<'r>(bump: &'r Bump, root: Value<'r>, bound: Bound) -> Option<
         long.filter_map(|leaf| strings::literal(bump, *leaf, bound.of(string_cap))).flatten().collect();
     edits.extend(strings);
     Some(edits)
+}
+
+/// The strings that can be cut.
+pub(super) fn long_strings<'r>(root: Value<'r>) -> impl Iterator<Item = Value<'r>> {
+    let is_address = |value: &Value<'r>| value.key().is_some_and(|key| ADDRESSES.iter().any(|name| key.is(name)));
+    let strings = root.walk().filter(|(value, is_key)| !is_key && value.kind() == Kind::String);
+    strings.map(|(value, _)| value).filter(move |value| value.span().len() > LEAST_STRING && !is_address(value))
+}
+
+/// Cuts nothing but strings. `None` if what is left is longer than the cap.
+pub(super) fn strings_of<'r>(bump: &'r Bump, root: Value<'r>, bound: Bound) -> Option<Vec<Edit<'r>>> {
+    let leaves: Vec<Value<'r>> = long_strings(root).collect();
+    let sizes: Vec<usize> = leaves.iter().map(|leaf| leaf.span().len()).collect();
+    let level = level(&sizes, root.span().len() - bound.cap).filter(|level| *level >= LEAST_STRING)?;
+    let long = leaves.into_iter().filter(|leaf| leaf.span().len() > level);
+    Some(long.filter_map(|leaf| strings::literal(bump, leaf, bound.of(level))).flatten().collect())
 }
 
 /// Replaces tails until what is left fits. Sizes are those after the strings are cut.

@@ -1,7 +1,7 @@
 //! Cutting texts and string literals, and the markers.
 
 use super::{Bound, span};
-use crate::engine::json::Value;
+use crate::engine::json::{Kind, Value};
 use crate::engine::layer::json_string::Pieces;
 use crate::engine::layer::{Edit, Layer, Step};
 use bumpalo::Bump;
@@ -18,8 +18,10 @@ pub(super) enum Rest {
 }
 
 const SHORT: &str = "[sluicegate: cut]";
+/// Where not even that has room, and never less: head and tail would make a text that stood nowhere.
+pub(super) const MINIMAL: &str = "[…]";
 
-/// The marker for this much left out, or what of it has room.
+/// The marker for this much left out, as far as there is room for what it says.
 fn marker(omitted: &[u8], of: usize, rest: Rest, cap: usize) -> String {
     let mut text = format!("[sluicegate: {} of {} bytes omitted", grouped(omitted.len()), grouped(of));
     match rest {
@@ -35,11 +37,11 @@ fn marker(omitted: &[u8], of: usize, rest: Rest, cap: usize) -> String {
     if text.len() <= cap {
         return text;
     }
-    if SHORT.len() <= cap { SHORT.to_owned() } else { String::new() }
+    if SHORT.len() <= cap { SHORT } else { MINIMAL }.to_owned()
 }
 
 /// Digits in groups of three, with spaces.
-fn grouped(number: usize) -> String {
+pub(super) fn grouped(number: usize) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() * 4 / 3);
     for (ix, digit) in digits.chars().enumerate() {
@@ -100,15 +102,20 @@ pub(super) fn literal<'r>(bump: &'r Bump, value: Value<'r>, bound: Bound) -> Opt
     Some(vec![Edit { span: span(layer, start, end), with: with.into_bytes() }])
 }
 
-/// A JSON value in place of one that cannot be cut. Some readers take nothing but an object for one.
-pub(super) fn stand_in(of: usize, cap: usize, object: bool) -> Vec<u8> {
-    let full = format!("\"[sluicegate: {0} of {0} bytes omitted]\"", grouped(of));
-    if object {
-        let with = format!("{{\"_truncated\":{full}}}");
-        return if with.len() <= cap { with } else { "{}".to_owned() }.into_bytes();
+/// A JSON value of the same kind in place of one that cannot be cut; of another only where a number is too long.
+pub(super) fn stand_in(of: usize, cap: usize, kind: Kind) -> Vec<u8> {
+    let (open, close) = match kind {
+        Kind::Object => ("{\"_truncated\":", "}"),
+        Kind::Array => ("[{\"_truncated\":", "}]"),
+        _ => ("", ""),
+    };
+    let full = format!("{open}\"[sluicegate: {0} of {0} bytes omitted]\"{close}", grouped(of));
+    match kind {
+        _ if full.len() <= cap => full,
+        Kind::Object | Kind::Array => format!("{open}true{close}"),
+        _ => format!("\"{SHORT}\""),
     }
-    let short = format!("\"{SHORT}\"");
-    [full.as_str(), &short, "\"\""].into_iter().find(|text| text.len() <= cap).unwrap_or("0").as_bytes().to_vec()
+    .into_bytes()
 }
 
 /// The largest character boundary up to `at`.
