@@ -501,6 +501,13 @@ pub enum Method {
     Other,
 }
 
+impl Method {
+    /// Whether its answer is output that a model reads.
+    pub fn gives_output(self) -> bool {
+        matches!(self, Method::Call | Method::Read | Method::Prompt | Method::Task)
+    }
+}
+
 /// One JSON-RPC message.
 #[derive(Debug, Clone, Copy)]
 pub struct Rpc<'r> {

@@ -42,15 +42,32 @@ impl<'e> Connection<'e> {
         self.send(Some("server"), &data.to_string())
     }
     fn send(&mut self, direction: Option<&str>, data: &str) -> Gave {
+        let mut attributes = vec![("ce_mcpserver", self.server)];
+        attributes.extend(direction.map(|side| ("ce_direction", side)));
+        self.put("mcp.message", &attributes, data)
+    }
+    /// Without a word of who sent it.
+    fn unsaid(&mut self, data: Value) -> Gave {
+        self.send(None, &data.to_string())
+    }
+    /// A host's event, of the server that is named.
+    fn host(&mut self, kind: &str, server: Option<&str>, data: Value) -> Gave {
+        let attributes: Vec<_> = server.map(|server| ("ce_mcpserver", server)).into_iter().collect();
+        self.put(kind, &attributes, &data.to_string())
+    }
+    fn model(&mut self, kind: &str, response: &str, data: Value) -> Gave {
+        self.put(kind, &[("ce_provider", "openai.chat"), ("ce_responseid", response)], &data.to_string())
+    }
+    fn put(&mut self, kind: &str, attributes: &[(&str, &str)], data: &str) -> Gave {
+        let kind = format!("io.sluicegate.{kind}.v1");
         let mut headers: Vec<(&str, Option<&[u8]>)> = vec![
             ("ce_id", Some(b"e")),
             ("ce_source", Some(b"s")),
             ("ce_specversion", Some(b"1.0")),
-            ("ce_type", Some(b"io.sluicegate.mcp.message.v1")),
+            ("ce_type", Some(kind.as_bytes())),
             ("ce_conversation", Some(b"talk")),
-            ("ce_mcpserver", Some(self.server.as_bytes())),
         ];
-        headers.extend(direction.map(|side| ("ce_direction", Some(side.as_bytes()))));
+        headers.extend(attributes.iter().map(|(name, value)| (*name, Some(value.as_bytes()))));
         let input = Input {
             topic: "t",
             partition: 0,
@@ -585,7 +602,10 @@ fn who_said_it_follows_from_what_is_said() {
     assert_eq!(say(call(1, "find", json!({}))).line(), "tool_call find 1 allow []");
     assert_eq!(say(text(1, "x")).line(), "tool_result find 1 allow []");
     say(request(2, "sampling/createMessage"));
-    assert_eq!(say(result(2, json!({"role": "assistant"}))).opaque, ["mcp_answer"], "the client's answer");
+    // The client's answer, it seems; but it may be the server's, to what was asked unseen.
+    let gave = say(result(2, json!({"role": "assistant"})));
+    assert_eq!(gave.line(), "tool_result - 2 allow []");
+    assert_eq!(gave.opaque, ["mcp_direction"]);
     // Both wait under one id: it is judged, and said that this is a guess.
     say(call(3, "find", json!({})));
     say(request(3, "roots/list"));
@@ -756,7 +776,476 @@ fn state_that_was_restored_knows_what_was_asked() {
     c.state = state;
     assert_eq!(c.client(call(3, "find", json!({}))).line(), "tool_call find 3 block [schema_mismatch]");
     assert_eq!(c.server(text(2, "x")).line(), "tool_result find 2 allow []");
-    assert_eq!(c.server(text(2, "x")).line(), "tool_result find 2 block [response_repeated]");
+    assert_eq!(c.server(text(2, "y")).line(), "tool_result find 2 block [response_repeated]");
+}
+
+/// Text that no output may have.
+fn long() -> String {
+    "line\n".repeat(20_000)
+}
+
+#[test]
+fn what_stands_beside_a_request_for_input_is_a_result() {
+    let engine = engine(Profile::Standard);
+    let content = json!([{"type": "text", "text": long()}]);
+    for (method, tool, member, value, rule) in [
+        ("tools/call", "find", "content", content.clone(), "redact [oversize_result]"),
+        ("tools/call", "find", "structuredContent", json!({"a": [long()]}), "redact [oversize_result]"),
+        ("tools/call", "find", "toolResult", json!(long()), "redact [oversize_result]"),
+        ("tools/call", "find", "Content", content.clone(), "block [undecodable]"),
+        ("tools/call", "find", "unheard", json!("x"), "allow []"),
+        (
+            "resources/read",
+            "resources/read",
+            "contents",
+            json!([{"uri": "u:1", "text": long()}]),
+            "redact [oversize_result]",
+        ),
+        (
+            "prompts/get",
+            "prompts/get",
+            "messages",
+            json!([{"role": "user", "content": content[0]}]),
+            "redact [oversize_result]",
+        ),
+        ("tasks/result", "tasks/result", "content", content.clone(), "redact [oversize_result]"),
+    ] {
+        let mut c = Connection::new(&engine);
+        let asked = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {"name": "find", "arguments": {}}});
+        c.client(asked.clone());
+        let asks = json!({"resultType": "input_required", "inputRequests": {}, "requestState": "s", "_meta": {}});
+        assert!(c.server(result(1, asks.clone())).emissions.is_empty(), "{method}: nothing but a request for input");
+        c.client(asked);
+        let mut both = asks;
+        both[member] = value;
+        let gave = c.server(result(1, both));
+        assert_eq!(gave.line(), format!("tool_result {tool} 1 {rule}"), "{method} {member}");
+        // What it asks for is text too.
+        let kinds = gave.verdicts()[0]["not_inspected"].as_array().unwrap().len();
+        assert!(kinds >= 2, "{method} {member}: {kinds}");
+    }
+}
+
+#[test]
+fn a_request_of_unsaid_origin_takes_no_calls_place() {
+    let engine = engine(Profile::Standard);
+    let cancel = notice("notifications/cancelled", json!({"requestId": 1}));
+    let others = ["tools/list", "resources/list", "initialize", "ping", "sampling/createMessage", "prompts/get"];
+    for method in others {
+        for (said, before) in [
+            (true, None),
+            (false, None),
+            (false, Some(cancel.clone())),
+            (false, Some(text(1, "the client's, to what the server asked"))),
+        ] {
+            let mut c = Connection::new(&engine);
+            c.send(said.then_some("client"), &call(1, "find", json!({})).to_string());
+            let bare = before.is_none();
+            if let Some(before) = before {
+                c.unsaid(before);
+            }
+            c.unsaid(request(1, method));
+            let line = c.unsaid(text(1, &long())).line();
+            assert!(line.starts_with("tool_result ") && line.contains("oversize_result"), "{method} {said}: {line}");
+            assert!(!bare || line == "tool_result find 1 redact [oversize_result]", "{method} {said}: {line}");
+        }
+    }
+}
+
+#[test]
+fn an_answer_of_unsaid_origin_is_judged_whoever_else_waits() {
+    let engine = engine(Profile::Standard);
+    let asks = || request(1, "sampling/createMessage");
+    for server_first in [true, false] {
+        let mut c = Connection::new(&engine);
+        if server_first {
+            c.unsaid(asks());
+        }
+        c.unsaid(call(1, "find", json!({})));
+        if !server_first {
+            c.unsaid(asks());
+        }
+        // The client's, or the server's: the other one is still to come.
+        assert_eq!(c.unsaid(text(1, "one")).line(), "tool_result find 1 allow []");
+        assert_eq!(c.unsaid(text(1, &long())).line(), "tool_result find 1 redact [oversize_result]");
+        assert_eq!(c.unsaid(text(1, "three")).line(), "tool_result find 1 block [response_repeated]");
+        c.unsaid(asks());
+        assert_eq!(c.unsaid(text(1, &(long() + "!"))).line(), "tool_result find 1 redact [oversize_result]");
+    }
+}
+
+fn turn() -> Value {
+    json!({"model": "m", "messages": [{"role": "user", "content": "hi"}]})
+}
+
+#[test]
+fn a_servers_exchange_outlasts_requests_without_responses() {
+    let engine = engine(Profile::Standard);
+    for changed in [false, true] {
+        let mut c = Connection::new(&engine);
+        listed(&mut c, 1, json!([tool("find", "q")]));
+        if changed {
+            c.server(notice("notifications/tools/list_changed", json!({})));
+        }
+        for n in 0..200 {
+            c.model("model.request", &format!("r{n}"), turn());
+        }
+        assert_eq!(c.server(text(77, "forged")).line(), "tool_result - 77 block [response_unasked]");
+        assert_eq!(c.client(call(5, "find", json!({}))).line(), "tool_call find 5 block [schema_mismatch]");
+    }
+    // As many servers as there are leave room for the model's.
+    let mut c = Connection::new(&engine);
+    for n in 0..200 {
+        let server: &'static str = format!("server-{n}").leak();
+        c.of(server).client(call(1, "find", json!({})));
+    }
+    c.model("model.request", "r", turn());
+    let call = json!({"id": "t", "type": "function", "function": {"name": "f", "arguments": "{}"}});
+    let message = json!({"role": "assistant", "content": null, "tool_calls": [call]});
+    let choice = json!({"index": 0, "finish_reason": "tool_calls", "message": message});
+    let gave = c.model("model.response", "r", json!({"id": "x", "object": "chat.completion", "choices": [choice]}));
+    assert_eq!(gave.line(), "tool_call f t block [unknown_tool]");
+}
+
+#[test]
+fn keys_are_distinct_whatever_was_forgotten() {
+    let mut settings = settings(Profile::Standard);
+    settings.limits.history = 4;
+    let engine = Engine::new(settings).unwrap();
+    for server in ["docs", ""] {
+        let mut c = Connection::new(&engine);
+        let mut keys = std::collections::BTreeSet::new();
+        for round in 0..3 {
+            for amount in [1, 2] {
+                let gave = c.of(server).client(call(2, "pay", json!({"n": amount})));
+                keys.insert(gave.record()["idempotency_key"].to_string());
+            }
+            for n in 0..100 {
+                let other: &'static str = format!("other-{round}-{n}").leak();
+                c.of(other).client(call(1, "find", json!({})));
+                c.model("model.request", &format!("r{round}-{n}"), turn());
+            }
+        }
+        assert_eq!(keys.len(), 6, "{server}");
+        // A conversation that was forgotten counts anew; another call has another key all the same.
+        let mut again = Connection::new(&engine);
+        let gave = again.of(server).client(call(2, "pay", json!({"n": 3})));
+        assert!(keys.insert(gave.record()["idempotency_key"].to_string()), "{server}");
+    }
+}
+
+#[test]
+fn a_side_that_asks_much_forgets_its_own() {
+    let engine = engine(Profile::Standard);
+    let mut c = Connection::new(&engine);
+    c.of("busy").client(request(1, "initialize"));
+    for id in 0..260 {
+        c.server(request(id, "ping"));
+    }
+    c.of("docs").client(request(1, "initialize"));
+    c.server(result(1, json!({})));
+    for id in 2..40 {
+        c.client(call(id, "find", json!({})));
+    }
+    for id in 2..40 {
+        assert_eq!(c.server(text(id, "fine")).line(), format!("tool_result find {id} allow []"));
+    }
+    assert_eq!(c.server(text(99, "forged")).line(), "tool_result - 99 block [response_unasked]");
+}
+
+#[test]
+fn an_answer_to_what_was_forgotten_is_judged() {
+    let engine = engine(Profile::Standard);
+    let mut c = Connection::new(&engine);
+    c.client(request(0, "initialize"));
+    // What is settled goes first.
+    for id in 1..300 {
+        c.client(call(id, "find", json!({})));
+        c.server(text(id, "x"));
+    }
+    assert_eq!(c.server(text(999, "forged")).line(), "tool_result - 999 block [response_unasked]");
+    let gave: Vec<Gave> = (300..557).map(|id| c.client(call(id, "find", json!({})))).collect();
+    assert!(gave.last().unwrap().opaque.contains(&"mcp_forgotten"));
+    assert_eq!(c.server(text(300, &long())).line(), "tool_result - 300 redact [oversize_result,request_unseen]");
+    assert_eq!(c.server(text(301, "x")).line(), "tool_result find 301 allow []");
+    // What kind of output it is cannot be told any more.
+    for (id, member, value) in [
+        (303, "contents", json!([{"uri": "u:1", "text": long()}])),
+        (304, "messages", json!([{"role": "user", "content": {"type": "text", "text": long()}}])),
+        (305, "structuredContent", json!([long()])),
+    ] {
+        c.client(call(id + 1000, "find", json!({})));
+        let gave = c.server(result(id - 2, json!({member: value})));
+        assert!(gave.line().contains("redact [oversize_result,request_unseen]"), "{}", gave.line());
+    }
+    // Of another server nothing was forgotten.
+    c.of("other").client(call(1, "find", json!({})));
+    assert_eq!(c.server(text(9, "forged")).line(), "tool_result - 9 block [response_unasked]");
+    // Nobody says who asks for a list now: it may be what the server writes over a call that was forgotten.
+    c.of("docs").unsaid(request(302, "tools/list"));
+    c.server(text(302, "x"));
+    c.unsaid(request(299, "tools/list"));
+    assert_eq!(c.unsaid(text(299, &long())).line(), "tool_result - 299 redact [oversize_result]");
+}
+
+#[test]
+fn host_events_of_equal_ids_mean_the_call_that_fits() {
+    use sha2::{Digest, Sha256};
+    let engine = engine(Profile::Standard);
+    let sha = |text: &str| Sha256::digest(text).iter().map(|b| format!("{b:02x}")).collect::<String>();
+    let (one, two) = (sha(r#"{"p":1}"#), sha(r#"{"p":2}"#));
+    let mut c = Connection::new(&engine);
+    c.of("a").client(call(1, "find", json!({"p": 1})));
+    c.of("b").client(call(1, "find", json!({"p": 2})));
+    c.of("b").client(call(1, "read", json!({"p": 2})));
+    let start = |tool: &str, sha: &str| json!({"call_id": "1", "tool": tool, "arguments_sha256": sha});
+    for (server, tool, sha, expected) in [
+        (Some("a"), "find", &one, "tool_start find 1 allow []"),
+        (Some("b"), "find", &two, "tool_start find 1 allow []"),
+        (Some("b"), "read", &two, "tool_start read 1 allow []"),
+        (Some("a"), "find", &two, "tool_start find 1 block [started_with_other_arguments]"),
+        (Some("b"), "find", &one, "tool_start find 1 block [started_with_other_arguments]"),
+        // Without a server the arguments tell.
+        (None, "find", &one, "tool_start find 1 allow []"),
+        (None, "find", &two, "tool_start find 1 allow []"),
+    ] {
+        let gave = c.host("tool.started", server, start(tool, sha));
+        assert_eq!(gave.line(), expected, "{server:?}");
+        if let (Some(server), true) = (server, expected.contains("allow")) {
+            assert_eq!(gave.verdicts()[0]["subject"]["server"], server);
+        }
+    }
+    let answer = |tool: &str| json!({"call_id": "1", "tool": tool, "outcome": "ok", "content": "x"});
+    let gave = c.host("tool.result", Some("a"), answer("find"));
+    assert_eq!(gave.verdicts()[0]["subject"]["server"], "a");
+}
+
+#[test]
+fn what_may_mean_a_cut_call_is_blocked() {
+    let engine = engine(Profile::Standard);
+    let cut = |c: &mut Connection<'_>| {
+        let call = json!({"id": "1", "type": "function", "function": {"name": "rm", "arguments": "{}"}});
+        let message = json!({"role": "assistant", "content": null, "tool_calls": [call]});
+        let choice = json!({"index": 0, "finish_reason": "length", "message": message});
+        c.model("model.request", "r", turn());
+        c.model("model.response", "r", json!({"id": "x", "object": "chat.completion", "choices": [choice]}));
+    };
+    let start = |tool: Option<&str>| json!({"call_id": "1", "tool": tool});
+    let answer = |tool: Option<&str>| json!({"call_id": "1", "tool": tool, "outcome": "ok", "content": "x"});
+    for cut_first in [true, false] {
+        for (other, tool, server, blocked) in [
+            ("other", Some("rm"), None, true),
+            ("other", Some("rm"), Some("docs"), true),
+            ("other", None, None, true),
+            ("rm", Some("rm"), None, true),
+            ("other", Some("other"), None, false),
+            ("other", Some("other"), Some("docs"), false),
+        ] {
+            let mut c = Connection::new(&engine);
+            if cut_first {
+                cut(&mut c);
+            }
+            c.client(call("1", other, json!({})));
+            if !cut_first {
+                cut(&mut c);
+            }
+            for gave in [c.host("tool.started", server, start(tool)), c.host("tool.result", server, answer(tool))] {
+                let line = gave.line();
+                assert_eq!(line.contains("block [acted_on_incomplete"), blocked, "{other} {tool:?} {server:?}: {line}");
+            }
+            // A request of the model's names its own calls only.
+            let message = json!({"role": "tool", "tool_call_id": "1", "content": "y"});
+            let gave = c.model("model.request", "r2", json!({"model": "m", "messages": [message]}));
+            let lines: Vec<String> = gave.verdicts().iter().map(line).collect();
+            assert!(lines.iter().any(|l| l.starts_with("tool_result rm 1 block [acted_on_incomplete")), "{lines:?}");
+        }
+    }
+}
+
+#[test]
+fn members_that_are_no_marks_are_not_inspected() {
+    let engine = engine(Profile::Standard);
+    let word = "x".repeat(200);
+    let block = |name: &str, value: &Value| {
+        let mut block = json!({"type": "resource_link", "uri": "u:1", "name": "n"});
+        block[name] = value.clone();
+        json!({"content": [block]})
+    };
+    let top = |name: &str, value: &Value| {
+        let mut result = json!({"content": []});
+        result[name] = value.clone();
+        result
+    };
+    let check = |method: &str, answer: Value, name: &str, listed: bool| {
+        let mut c = Connection::new(&engine);
+        c.client(json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {"name": "f"}}));
+        let verdicts = c.server(answer.clone()).verdicts();
+        let [verdict] = &verdicts[..] else { panic!("{answer}") };
+        let found = verdict["not_inspected"].as_array().unwrap().len();
+        assert_eq!((found, verdict["complete"] == true), (usize::from(listed), !listed), "{name} {answer}");
+    };
+    for (value, words, numbers, flags) in [
+        (json!("text/plain"), false, true, true),
+        (json!(7), true, false, true),
+        (json!(true), true, true, false),
+        (json!(null), false, false, false),
+        (json!(word), true, true, true),
+        (json!({"a": 1}), true, true, true),
+        (json!(["a"]), true, true, true),
+    ] {
+        check("tools/call", result(1, block("mimeType", &value)), "mimeType", words);
+        check("tools/call", result(1, block("size", &value)), "size", numbers);
+        check("tools/call", result(1, top("resultType", &value)), "resultType", words);
+        check("tools/call", result(1, top("isError", &value)), "isError", flags);
+        check("resources/read", result(1, json!({"contents": [], "ttlMs": value})), "ttlMs", numbers);
+        check("resources/read", result(1, json!({"contents": [], "cacheScope": value})), "cacheScope", words);
+        check("resources/read", result(1, json!({"contents": [{"uri": "u", "mimeType": value}]})), "mimeType", words);
+        check("prompts/get", result(1, json!({"messages": [{"role": value, "content": []}]})), "role", words);
+        let error = json!({"jsonrpc": "2.0", "id": 1, "error": {"code": value, "message": "m"}});
+        check("tools/call", error, "code", numbers);
+        let mut message = text(1, "x");
+        message["jsonrpc"] = value.clone();
+        check("tools/call", message, "jsonrpc", words);
+    }
+    let picture = json!({"type": "image", "mimeType": word, "note": "n"});
+    let mut c = Connection::new(&engine);
+    c.client(call(1, "f", json!({})));
+    let gave = c.server(result(1, json!({"content": [picture]})));
+    assert_eq!(gave.verdicts()[0]["not_inspected"].as_array().unwrap().len(), 2);
+    // Beside the result.
+    let mut message = text(1, "x");
+    message["note"] = json!("n");
+    check("tools/call", message, "note", true);
+    check("tools/call", text(1, "x"), "", false);
+}
+
+#[test]
+fn instructions_of_a_server_are_counted() {
+    let engine = engine(Profile::Standard);
+    for method in ["initialize", "server/discover"] {
+        let mut c = Connection::new(&engine);
+        c.client(request(1, method));
+        assert_eq!(c.server(result(1, json!({"instructions": "do"}))).opaque, ["mcp_instructions"]);
+        c.client(request(2, method));
+        assert!(c.server(result(2, json!({"serverInfo": {}}))).opaque.is_empty());
+    }
+}
+
+#[test]
+fn an_answer_that_comes_again_as_it_was_is_no_second_one() {
+    let engine = engine(Profile::Standard);
+    let mut c = Connection::new(&engine);
+    let big = json!({"content": [{"type": "text", "text": "x".repeat(3 << 20)}]});
+    for (id, answer, line) in [
+        (1, text(1, "ok"), "tool_result find 1 allow []"),
+        (2, text(2, &long()), "tool_result find 2 redact [oversize_result]"),
+        (3, result(3, big), "tool_result find 3 block [hard_limit]"),
+    ] {
+        c.client(call(id, "find", json!({})));
+        let gave = [c.server(answer.clone()), c.server(answer)];
+        assert_eq!([gave[0].line(), gave[1].line()], [line, line]);
+        assert_eq!(gave[0].record(), gave[1].record());
+        let other = c.server(result(id, json!({"content": [], "_meta": {"a": 1}}))).line();
+        assert!(other.ends_with("block [response_repeated]"), "{other}");
+    }
+    // What an earlier request of that id was answered is no answer to this one's second.
+    c.client(call(1, "find", json!({})));
+    c.server(text(1, "new"));
+    assert_eq!(c.server(text(1, "ok")).line(), "tool_result find 1 block [response_repeated]");
+    for (id, method, answer) in [
+        (4, "tools/list", json!({"tools": [tool("find", "q")]})),
+        (5, "initialize", json!({"serverInfo": {}})),
+        (6, "resources/list", json!({"resources": []})),
+    ] {
+        c.client(request(id, method));
+        c.server(result(id, answer.clone()));
+        assert!(c.server(result(id, answer)).emissions.is_empty(), "{method}");
+        let gave = c.server(text(id, "x"));
+        assert_eq!(gave.line(), format!("tool_result - {id} block [response_repeated]"));
+    }
+    let asks = result(7, json!({"resultType": "input_required", "requestState": "s"}));
+    c.client(call(7, "find", json!({"q": "x"})));
+    for _ in 0..2 {
+        assert_eq!(c.server(asks.clone()).opaque, ["mcp_input_required"]);
+    }
+    c.client(json!({"jsonrpc": "2.0", "id": 8, "method": "tools/call",
+        "params": {"name": "find", "arguments": {"q": "x"}, "requestState": "s"}}));
+    assert!(c.server(asks).emissions.is_empty());
+    assert_eq!(c.server(text(8, "x")).line(), "tool_result find 8 allow []");
+}
+
+#[test]
+fn what_was_asked_before_anybody_looked_may_be_answered() {
+    let engine = engine(Profile::Standard);
+    let mut c = Connection::new(&engine);
+    c.client(call(7, "find", json!({})));
+    assert_eq!(c.server(text(6, &long())).line(), "tool_result - 6 redact [oversize_result,request_unseen]");
+    for forged in [json!(8), json!("6"), json!("a"), json!(-1), json!(6.5)] {
+        let line = c.server(text(forged.clone(), "x")).line();
+        assert!(line.ends_with("block [response_unasked]"), "{forged}: {line}");
+    }
+    assert_eq!(c.server(text(7, "ok")).line(), "tool_result find 7 allow []");
+    c.client(call(3, "find", json!({})));
+    assert_eq!(c.server(text(6, "x")).line(), "tool_result - 6 block [response_unasked]");
+    // Whose beginning was seen has asked nothing before.
+    for hello in ["initialize", "server/discover"] {
+        let mut c = Connection::new(&engine);
+        c.client(request(5, hello));
+        assert_eq!(c.server(text(4, "x")).line(), "tool_result - 4 block [response_unasked]");
+    }
+}
+
+#[test]
+fn an_error_of_null_is_none() {
+    let engine = engine(Profile::Standard);
+    let mut c = Connection::new(&engine);
+    c.client(call(1, "find", json!({})));
+    let answer =
+        json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": long()}]}, "error": null});
+    assert_eq!(c.server(answer).line(), "tool_result find 1 redact [oversize_result]");
+}
+
+#[test]
+fn a_stream_that_holds_nothing_gives_nothing() {
+    let engine = engine(Profile::Standard);
+    for data in ["id: 1\nretry: 3000\ndata: \n\n", ": ping\n\n", ":\n", "event: message\n\n", "\u{feff}: x\r\n"] {
+        let mut c = Connection::new(&engine);
+        c.client(call(1, "find", json!({})));
+        assert!(c.send(Some("server"), data).silent(), "{data:?}");
+        assert_eq!(c.server(text(1, "x")).line(), "tool_result find 1 allow []");
+    }
+    for data in [": ping\n\ndata: {\n\n", "data: 7\n\n", "Data: \n\n", "x\n\n", "data: []\n\n", "\n\n", ": a\n\ndata:"]
+    {
+        let mut c = Connection::new(&engine);
+        let line = c.send(Some("server"), data).line();
+        assert_eq!(line, "tool_result - - block [undecodable]", "{data:?}");
+    }
+}
+
+#[test]
+fn parameters_in_another_case_are_unclear() {
+    let engine = engine(Profile::Standard);
+    for name in ["Name", "NAME", "Arguments", "arGuments"] {
+        let mut c = Connection::new(&engine);
+        let mut message = call(2, "safe", json!({"x": "1"}));
+        message["params"][name] = json!("evil");
+        assert_eq!(c.client(message).line(), "tool_call - - block [undecodable]", "{name}");
+    }
+}
+
+#[test]
+fn a_blocked_call_does_not_go_on_unjudged() {
+    let engine = engine(Profile::Standard);
+    let mut c = Connection::new(&engine);
+    listed(&mut c, 1, json!([tool("find", "q")]));
+    let block = |id: u64| format!("tool_call find {id} block [schema_mismatch]");
+    assert_eq!(c.client(call(2, "find", json!({}))).line(), block(2));
+    c.server(result(2, json!({"resultType": "input_required", "requestState": "s"})));
+    for id in [3, 4] {
+        let retry = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
+            "params": {"name": "find", "arguments": {}, "requestState": "s"}});
+        assert_eq!(c.client(retry).line(), block(id));
+    }
 }
 
 /// A recorded file: its calls, each with its tool, arguments and whether it may run, and whether it failed.

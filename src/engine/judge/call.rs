@@ -3,7 +3,7 @@
 use super::Run;
 use super::publish::Draft;
 use crate::engine::digest::{Role, hex, push_json_string, sha256};
-use crate::engine::event::{Executor, Form};
+use crate::engine::event::{Executor, Form, Provider};
 use crate::engine::json::{self, JsonLimits};
 use crate::engine::layer::{Layer, Step, splice};
 use crate::engine::policy::{CallSubject, Evidence, Profile, Subject};
@@ -15,6 +15,15 @@ pub(super) fn executor_name(call: &Call) -> &'static str {
     match call.executor {
         Executor::Client => "client",
         Executor::Provider => "provider",
+    }
+}
+
+/// Whether it is a call of an MCP client's, not a model's.
+pub(super) fn is_rpc(session: &Session<'_>, call: &Call) -> bool {
+    let exchange = session.conversation().exchanges.get(&call.exchange);
+    match exchange {
+        Some(exchange) => exchange.provider == Provider::Mcp,
+        None => call.server.is_some() && call.executor == Executor::Client,
     }
 }
 
@@ -49,9 +58,9 @@ impl<'a, 'r> Run<'a, 'r> {
         let slot = (call.slot.0, call.slot.1);
         let exchange = call.exchange;
         let id = if call.id.is_empty() { call.item_id.clone() } else { call.id.clone() };
-        let key = match (&call.server, call.executor) {
-            (Some(server), Executor::Client) => self.rpc_idempotency(server, call),
-            _ => self.idempotency(&call.id, repeated, slot),
+        let key = match is_rpc(session, call) {
+            true => self.rpc_idempotency(session, call, &digest),
+            false => self.idempotency(&call.id, repeated, slot),
         };
 
         let subject = CallSubject { call, cut, layer, empty, args };

@@ -3,7 +3,8 @@
 //! A message is either a fact (a request, a list of tools, a cancellation), a call, or an answer. What an
 //! answer is is decided by the request that it answers, found by server, asking side and id; an answer that
 //! fits no request that is waiting is judged as a tool's output all the same, and blocked, since a client
-//! might take it. All results of one record share one copy of it: it holds the edits of all of them, or there
+//! might take it; but not where the request may have been made before anybody looked, or was forgotten. Who sent
+//! a message may be unsaid: then a server may have, and what may be a tool's output is judged as that. All results of one record share one copy of it: it holds the edits of all of them, or there
 //! is none.
 
 use super::Run;
@@ -18,9 +19,11 @@ use crate::engine::event::{
 use crate::engine::json::{self, JsonLimits, Kind, Value};
 use crate::engine::layer::{Edit, Layer};
 use crate::engine::policy::{Evidence, Place};
-use crate::engine::provider::mcp::answer;
-use crate::engine::provider::{Provider, Translated};
-use crate::engine::state::{Call, CallStatus, ExchangePart, Ready, RpcRequest, RpcStatus, Session, Want, clip};
+use crate::engine::provider::mcp::{answer, direction};
+use crate::engine::provider::{Provider, Translated, member, sse};
+use crate::engine::state::{
+    Call, CallStatus, Exchange, ExchangePart, Ready, RpcRequest, RpcStatus, Session, Want, clip,
+};
 use crate::engine::verdict::{Checkpoint, Decision, engine_finding};
 use crate::engine::wire::Envelope;
 use crate::engine::{Input, Observation, OnBlock};
@@ -34,6 +37,8 @@ struct Peer<'r> {
     digest: [u8; 16],
     /// The id of its exchange: the one that holds what it lists.
     exchange: Vec<u8>,
+    /// The record says which side sent it.
+    said: bool,
 }
 
 /// What a `tools/call` asks for.
@@ -69,11 +74,13 @@ impl<'a, 'r> Run<'a, 'r> {
         input: &Input<'_>,
         translated: &Translated<'r>,
     ) {
+        let quiet = || envelope.data.is_some_and(|data| sse::is_quiet(data.bytes));
         let unread = match (translated.unclear, translated.undecodable) {
             (Some((value, rule)), _) => Some(engine_finding(rule, Place::Value { value, range: None }, Evidence::None)),
             (None, Some((_, error))) => {
                 Some(engine_finding("undecodable", Place::Whole, Evidence::Offset { at: u64::from(error.at) }))
             }
+            (None, None) if translated.events.is_empty() && quiet() => return,
             (None, None) if translated.events.is_empty() => {
                 Some(engine_finding("undecodable", Place::Whole, Evidence::None))
             }
@@ -82,7 +89,7 @@ impl<'a, 'r> Run<'a, 'r> {
         if let Some(finding) = unread {
             return self.unread(session, envelope, None, finding);
         }
-        let peer = self.peer(envelope.mcp_server.unwrap_or_default());
+        let peer = self.peer(envelope.mcp_server.unwrap_or_default(), direction(envelope).is_some());
         let mut left = Left::default();
         for event in &translated.events {
             let Event::Rpc(rpc) = event else { continue };
@@ -94,21 +101,21 @@ impl<'a, 'r> Run<'a, 'r> {
         self.results(session, envelope, input, left);
     }
 
-    fn peer(&self, server: &'r str) -> Peer<'r> {
+    fn peer(&self, server: &'r str, said: bool) -> Peer<'r> {
         let mut name = Vec::with_capacity(server.len() + 2);
         push_json_string(&mut name, server.as_bytes());
         let layer = Layer::record(self.bump, self.bump.alloc_slice_copy(&name));
         let name = json::parse(self.bump, layer, JsonLimits::default()).ok().filter(|_| !server.is_empty());
         let digest = short(self.keyed().digest(Role::Identifier, &[b"mcp", server.as_bytes()]));
         let exchange = clip(format!("mcp:{server}").as_bytes()).into_owned();
-        Peer { name, text: server, digest, exchange }
+        Peer { name, text: server, digest, exchange, said }
     }
 
     /// The server's exchange, if its client was heard before.
-    fn heard(session: &Session<'_>, peer: &Peer<'_>) -> Option<u32> {
+    fn heard<'s>(session: &'s Session<'_>, peer: &Peer<'_>) -> Option<(u32, &'s Exchange)> {
         let mut exchanges = session.conversation().exchanges.iter();
         let own = |host: &Option<Vec<u8>>| host.as_deref() == Some(peer.exchange.as_slice());
-        exchanges.find(|(_, e)| e.provider == Provider::Mcp && own(&e.host_id)).map(|(n, _)| *n)
+        exchanges.find(|(_, e)| e.provider == Provider::Mcp && own(&e.host_id)).map(|(n, e)| (*n, e))
     }
 
     fn message(&mut self, session: &mut Session<'_>, peer: &Peer<'r>, rpc: &Rpc<'r>, left: &mut Left<'r>) {
@@ -118,10 +125,12 @@ impl<'a, 'r> Run<'a, 'r> {
             }
             RpcSays::Request { method, kind } => {
                 left.opaque.extend(kind.map(|kind| (rpc.item, kind)));
-                match rpc.from {
-                    Some(_) => self.ask(session, peer, rpc, (method, None)),
-                    None => left.opaque.push((rpc.item, "mcp_direction")),
+                if rpc.from.is_none() {
+                    left.opaque.push((rpc.item, "mcp_direction"));
                 }
+                // What either side may ask is no call of the client's.
+                let from = rpc.from.unwrap_or(Side::Server);
+                self.ask(session, peer, (from, rpc.id), (method, None));
             }
             RpcSays::Cancelled { request } => {
                 let sides = rpc.from.map_or(vec![Side::Client, Side::Server], |side| vec![side]);
@@ -133,7 +142,7 @@ impl<'a, 'r> Run<'a, 'r> {
                 }
             }
             RpcSays::ToolsChanged => {
-                if let Some(n) = Self::heard(session, peer) {
+                if let Some((n, _)) = Self::heard(session, peer) {
                     session.tools_changed(n);
                 }
             }
@@ -143,14 +152,41 @@ impl<'a, 'r> Run<'a, 'r> {
     }
 
     /// A request is remembered, so that its answer is read by it.
-    fn ask(&mut self, session: &mut Session<'_>, peer: &Peer<'r>, rpc: &Rpc<'r>, what: (Method, Option<u32>)) {
-        let (method, call) = what;
-        if rpc.from == Some(Side::Client) {
-            self.exchange(session, peer);
+    fn ask(
+        &mut self,
+        session: &mut Session<'_>,
+        peer: &Peer<'r>,
+        (from, id): (Side, Option<Value<'r>>),
+        (mut method, mut call): (Method, Option<u32>),
+    ) {
+        let exchange = (from == Side::Client).then(|| self.exchange(session, peer));
+        if let Some(n) = exchange {
+            session.saw_request(n, id.and_then(|id| id.u64()), method == Method::Hello);
         }
-        let (Some(from), Some(id)) = (rpc.from, rpc.id) else { return };
-        let request =
-            RpcRequest { server: peer.digest, id: self.id_digest(id), from, method, call, status: RpcStatus::Pending };
+        let Some(id) = id else { return };
+        // The server may have written a request that is not said to be the client's: it turns no output into a fact.
+        if !peer.said && !method.gives_output() && exchange.is_some_and(|n| forgot(session, n)) {
+            method = Method::Call;
+        }
+        let known = self.asked(session, peer, from, Some(id)).map(|(_, known)| known);
+        if let Some(known) = known.filter(|known| !peer.said && known.method.gives_output()) {
+            if known.status == RpcStatus::Pending {
+                return self.opaque("mcp_direction");
+            }
+            if !method.gives_output() {
+                (method, call) = (known.method, known.call);
+            }
+        }
+        let request = RpcRequest {
+            server: peer.digest,
+            id: self.id_digest(id),
+            from,
+            method,
+            call,
+            status: RpcStatus::Pending,
+            answer: None,
+            exchange,
+        };
         let count = session.ask(request);
         if count > 0 {
             self.out.observations.push(Observation::Opaque {
@@ -193,7 +229,7 @@ impl<'a, 'r> Run<'a, 'r> {
         let earlier = if call.again { goes_on(session, peer, call) } else { None };
         if let Some((request, n)) = earlier {
             session.set_request_status(request, RpcStatus::Answered);
-            return self.ask(session, peer, rpc, (Method::Call, Some(n)));
+            return self.ask(session, peer, (Side::Client, rpc.id), (Method::Call, Some(n)));
         }
         let exchange = self.exchange(session, peer);
         let call = CallFacts {
@@ -218,86 +254,96 @@ impl<'a, 'r> Run<'a, 'r> {
             session.absorb(exchange, &event, self.at, &self.limits, &mut ready);
         }
         let n = ready.first().map(|Ready::Call(n)| *n);
-        self.ask(session, peer, rpc, (Method::Call, n));
+        self.ask(session, peer, (Side::Client, rpc.id), (Method::Call, n));
+        let calls = &mut session.head().rpc_calls;
+        *calls = calls.saturating_add(1);
         self.ended(session, ready);
     }
 
-    /// Servers share ids, and every connection numbers anew: the call's number among its server's counts too.
-    pub(super) fn rpc_idempotency(&self, server: &[u8], call: &Call) -> String {
+    /// Servers share ids, and every connection numbers anew: the call's number in its conversation counts too. So
+    /// does what it asks for, since a conversation may be forgotten and counted anew.
+    pub(super) fn rpc_idempotency(&self, session: &Session<'_>, call: &Call, arguments: &[u8; 32]) -> String {
         let conversation = self.origin.conversation.unwrap_or_default();
-        let number = call.slot.0.to_be_bytes();
-        let digest = self.keyed().digest(Role::Idempotency, &[conversation, &call.id, server, &number]);
-        hex(&digest[..16])
+        let number = session.conversation().head.rpc_calls.to_be_bytes();
+        let server = call.server.as_deref().unwrap_or_default();
+        let parts = [conversation, &call.id, server, &number, &call.name, arguments];
+        hex(&self.keyed().digest(Role::Idempotency, &parts)[..16])
     }
 
     fn answer(&mut self, session: &mut Session<'_>, peer: &Peer<'r>, rpc: &Rpc<'r>, left: &mut Left<'r>) {
-        let asker = match rpc.from {
-            Some(side) => side.other(),
-            None => {
-                let waits = |side| {
-                    let known = self.asked(session, peer, side, rpc.id);
-                    known.is_some_and(|(_, known)| known.status == RpcStatus::Pending)
-                };
-                // An answer of the server's is judged, so that is what it is in doubt.
-                let both = waits(Side::Client) && waits(Side::Server);
-                if both {
-                    left.opaque.push((rpc.item, "mcp_direction"));
-                }
-                if !both && waits(Side::Server) { Side::Server } else { Side::Client }
-            }
-        };
-        let found = self.asked(session, peer, asker, rpc.id);
-        if asker == Side::Server {
-            match found {
+        let theirs = self.asked(session, peer, Side::Server, rpc.id);
+        if rpc.from == Some(Side::Client) {
+            match theirs {
                 Some((n, _)) => session.set_request_status(n, RpcStatus::Answered),
                 None => left.opaque.push((rpc.item, "mcp_unasked")),
             }
-            left.opaque.push((rpc.item, "mcp_answer"));
-            return;
+            return left.opaque.push((rpc.item, "mcp_answer"));
         }
-        let (request, anomaly) = match found {
-            Some((n, known)) => match known.status {
-                RpcStatus::Pending if self.is_fact(session, peer, rpc, (n, known), left) => return,
-                RpcStatus::Pending => (Some((n, known)), None),
-                RpcStatus::NeedsInput | RpcStatus::Answered => (Some((n, known)), Some("response_repeated")),
-                RpcStatus::Cancelled => (Some((n, known)), Some("response_cancelled")),
-            },
-            // An error may answer what could not be read.
-            None if rpc.id.is_none() && matches!(rpc.says, RpcSays::Error(_)) => (None, Some("request_unseen")),
-            None if Self::heard(session, peer).is_some() => (None, Some("response_unasked")),
-            None => (None, Some("request_unseen")),
+        // It may be the client's, to what the server asked: then the client's own request still waits.
+        let theirs = theirs.filter(|(_, known)| rpc.from.is_none() && known.status == RpcStatus::Pending);
+        if theirs.is_some() {
+            left.opaque.push((rpc.item, "mcp_direction"));
+        }
+        let theirs = theirs.map(|(n, _)| n);
+        let found = self.asked(session, peer, Side::Client, rpc.id);
+        let request = found.map(|(_, known)| known);
+        let Some((n, known)) = found else {
+            let anomaly = if theirs.is_some() { None } else { Some(unmatched(session, peer, rpc)) };
+            if let Some(n) = theirs {
+                session.set_request_status(n, RpcStatus::Answered);
+            }
+            return self.result(session, peer, rpc, (None, anomaly), left);
         };
-        if let (Some((n, _)), None) = (request, anomaly) {
-            session.set_request_status(n, RpcStatus::Answered);
+        let digest = self.answer_digest(rpc);
+        let asks = matches!(rpc.says, RpcSays::Result(result) if answer::asks_for_input(result));
+        let again = known.answer == Some(digest);
+        let anomaly = match known.status {
+            RpcStatus::Pending if known.method.gives_output() && asks => {
+                session.answer_request(n, RpcStatus::NeedsInput, digest);
+                return left.opaque.push((rpc.item, "mcp_input_required"));
+            }
+            RpcStatus::Pending => None,
+            // As it was, when a stream is resumed.
+            RpcStatus::NeedsInput | RpcStatus::Answered if again && asks => {
+                return left.opaque.push((rpc.item, "mcp_input_required"));
+            }
+            RpcStatus::NeedsInput | RpcStatus::Answered if again && !known.method.gives_output() => return,
+            RpcStatus::NeedsInput | RpcStatus::Answered if again || theirs.is_some() => None,
+            RpcStatus::NeedsInput | RpcStatus::Answered => Some("response_repeated"),
+            RpcStatus::Cancelled => Some("response_cancelled"),
+        };
+        match theirs {
+            Some(n) => session.set_request_status(n, RpcStatus::Answered),
+            None if known.status == RpcStatus::Pending => session.answer_request(n, RpcStatus::Answered, digest),
+            None => {}
         }
-        self.result(session, peer, rpc, (request.map(|(_, known)| known), anomaly), left);
+        if known.status == RpcStatus::Pending && !known.method.gives_output() {
+            return self.fact(session, peer, rpc, known.method, left);
+        }
+        self.result(session, peer, rpc, (request, anomaly), left);
     }
 
-    /// Whether the first answer to a request is no tool's output, but a fact or nothing that is looked into.
-    fn is_fact(
-        &mut self,
-        session: &mut Session<'_>,
-        peer: &Peer<'r>,
-        rpc: &Rpc<'r>,
-        (n, known): (u32, RpcRequest),
-        left: &mut Left<'r>,
-    ) -> bool {
-        match (known.method, rpc.says) {
-            (Method::Call | Method::Read | Method::Prompt | Method::Task, RpcSays::Result(result))
-                if answer::asks_for_input(result) =>
-            {
-                session.set_request_status(n, RpcStatus::NeedsInput);
-                left.opaque.push((rpc.item, "mcp_input_required"));
-                return true;
-            }
-            (Method::Call | Method::Read | Method::Prompt | Method::Task, _) => return false,
+    fn answer_digest(&self, rpc: &Rpc<'_>) -> [u8; 16] {
+        let (kind, value): (&[u8], _) = match rpc.says {
+            RpcSays::Error(error) => (b"error", error.raw()),
+            RpcSays::Result(result) => (b"result", result.raw()),
+            _ => (b"", rpc.item.raw()),
+        };
+        short(self.keyed().digest(Role::Content, &[kind, value]))
+    }
+
+    /// The first answer to a request that is for no tool's output: a fact, or nothing that is looked into.
+    fn fact(&mut self, session: &mut Session<'_>, peer: &Peer<'r>, rpc: &Rpc<'r>, method: Method, left: &mut Left<'r>) {
+        match (method, rpc.says) {
             (Method::List, RpcSays::Result(result)) => self.listed(session, peer, (result, true), left),
             (Method::ListPage, RpcSays::Result(result)) => self.listed(session, peer, (result, false), left),
-            (Method::Hello, RpcSays::Result(_)) => {}
+            (Method::Hello, RpcSays::Result(result)) => {
+                // Clients put them before the model.
+                let instructions = member(result, "instructions");
+                left.opaque.extend(instructions.map(|value| (value, "mcp_instructions")));
+            }
             _ => left.opaque.push((rpc.item, "mcp_answer")),
         }
-        session.set_request_status(n, RpcStatus::Answered);
-        true
     }
 
     /// What a server lists are facts of it.
@@ -343,12 +389,12 @@ impl<'a, 'r> Run<'a, 'r> {
         if self.off() {
             return mark_answered(session, call);
         }
-        let read = answer::read(rpc.item, rpc.says, request.map(|known| known.method));
+        let read = answer::read(rpc.item, rpc.says, request.map(|known| known.method), peer.said);
         let mut result = read.result;
         result.server = peer.name;
         let id = id_text(rpc.id);
         let content = self.content(&result, &[b"mcp:", peer.text.as_bytes(), b"/", &*id].concat());
-        let exchange = Self::heard(session, peer);
+        let exchange = Self::heard(session, peer).map(|(n, _)| n);
         let (mut draft, edits, first_seen, said) =
             self.draft(session, Checkpoint::ToolResult, &result, call, &content, exchange);
         draft.subject.call_id = (!id.is_empty()).then(|| self.clean(&id));
@@ -406,13 +452,32 @@ fn id_text<'v>(id: Option<Value<'v>>) -> Cow<'v, [u8]> {
     }
 }
 
-/// The call of that tool and those arguments whose answer asked for input, with its request.
+fn forgot(session: &Session<'_>, exchange: u32) -> bool {
+    session.conversation().exchanges.get(&exchange).is_some_and(|e| e.forgot)
+}
+
+/// What is wrong with an answer whose request is not known.
+fn unmatched(session: &Session<'_>, peer: &Peer<'_>, rpc: &Rpc<'_>) -> &'static str {
+    // An error may answer what could not be read.
+    if rpc.id.is_none() && matches!(rpc.says, RpcSays::Error(_)) {
+        return "request_unseen";
+    }
+    let Some((_, known)) = Run::heard(session, peer) else { return "request_unseen" };
+    let before = rpc.id.and_then(|id| id.u64()).zip(known.seen_from).is_some_and(|(id, from)| id < from);
+    if known.forgot || before { "request_unseen" } else { "response_unasked" }
+}
+
+/// The call of that tool and those arguments whose answer asked for input, with its request. One that was blocked
+/// does not go on: it is judged again.
 fn goes_on(session: &Session<'_>, peer: &Peer<'_>, call: Asked<'_>) -> Option<(u32, u32)> {
     let name = call.name.text()?;
     let digest = sha256(call.arguments.map_or(b"{}", |arguments| arguments.raw()));
     let same = |n: &u32| {
         let known = session.conversation().calls.get(n);
-        known.is_some_and(|c| c.status == CallStatus::Final && c.name == *clip(&name) && c.sha256 == Some(digest))
+        known.is_some_and(|c| {
+            let may_run = c.status == CallStatus::Final && c.action != Some(Decision::Block);
+            may_run && c.name == *clip(&name) && c.sha256 == Some(digest)
+        })
     };
     session.awaiting_input(peer.digest).find(|(_, n)| same(n))
 }

@@ -1,27 +1,70 @@
 //! Which call a start or a result means.
 //!
-//! By its id, where calls have one. Gemini's mostly have none, and a host that runs them makes up its own: there, a
+//! By its id, where calls have one. Calls of a model and of several MCP servers may share one: then tool and server
+//! say which is meant, and where they leave it open, the one of which less may happen. Gemini's mostly have none, and a host that runs them makes up its own: there, a
 //! start means the first call of that tool that was not started, and the id that it names is the call's from then
 //! on. Results in a request answer the calls of the turn before them in order, tool by tool.
 
 use super::Run;
+use super::call::is_rpc;
+use crate::engine::digest::hex;
 use crate::engine::event::{Name, ResultItem};
-use crate::engine::state::{Call, Session};
+use crate::engine::state::{Call, CallStatus, Session, clip};
 use std::borrow::Cow;
 use std::collections::HashMap;
+
+/// What a host says of the call that it started or that answered.
+#[derive(Clone, Copy)]
+pub(super) struct Naming<'v> {
+    pub id: &'v [u8],
+    /// Empty where it is not said, like the others.
+    pub tool: &'v [u8],
+    pub server: &'v [u8],
+    pub arguments_sha256: &'v [u8],
+}
+
+impl Naming<'_> {
+    fn fits(&self, call: &Call) -> bool {
+        let same = |said: &[u8], known: &[u8]| said.is_empty() || known.is_empty() || *clip(said) == *known;
+        same(self.tool, &call.name) && same(self.server, call.server.as_deref().unwrap_or_default())
+    }
+    /// Of the calls with this id that fit, or of all if none does, the latest of each source; of those one that
+    /// may not run, else the one that has these arguments, else one that is not done.
+    fn call(&self, session: &Session<'_>, done: impl Fn(&Call) -> bool) -> Option<u32> {
+        let any = session.calls_by_id(self.id).any(|(_, call)| self.fits(call));
+        let mut sources: Vec<(bool, Option<&[u8]>)> = Vec::new();
+        let mut found = None;
+        for (n, call) in session.calls_by_id(self.id).filter(|(_, call)| !any || self.fits(call)) {
+            let source = (is_rpc(session, call), call.server.as_deref());
+            if sources.contains(&source) {
+                continue;
+            }
+            sources.push(source);
+            let barred = call.status != CallStatus::Final || call.cancelled;
+            let exact = call.sha256.is_some_and(|sha| hex(&sha).as_bytes().eq_ignore_ascii_case(self.arguments_sha256));
+            found = found.max(Some((barred, exact, !done(call), n)));
+        }
+        found.map(|(.., n)| n)
+    }
+}
+
+/// The call of a model's that has this id: requests and responses of models name no others.
+pub(super) fn model_call(session: &Session<'_>, id: &[u8]) -> Option<u32> {
+    session.calls_by_id(id).find(|(_, call)| !is_rpc(session, call)).map(|(n, _)| n)
+}
 
 impl<'r> Run<'_, 'r> {
     /// The call that a host names. `done`: whether it cannot mean this one any more.
     pub(super) fn call_of(
         &self,
         session: &mut Session<'_>,
-        id: &[u8],
-        tool: &[u8],
+        naming: Naming<'_>,
         done: impl Fn(&Call) -> bool,
     ) -> Option<u32> {
-        if let Some((n, _)) = session.call_by_id(id) {
+        if let Some(n) = naming.call(session, &done) {
             return Some(n);
         }
+        let Naming { id, tool, .. } = naming;
         let fits = |call: &Call| (tool.is_empty() || call.name == tool) && call.item_id.is_empty() && !done(call);
         let n = session.without_ids().find(|(_, call)| fits(call)).map(|(n, _)| n)?;
         session.adopt(n, id);

@@ -1,6 +1,6 @@
 //! Judging tool outputs: raw host results, results in requests, and results of tools that the provider ran.
 
-use super::pairing::tool_of;
+use super::pairing::{Naming, model_call, tool_of};
 use super::publish::Draft;
 use super::{Run, call};
 use crate::engine::digest::{Role, short};
@@ -44,7 +44,9 @@ impl<'a, 'r> Run<'a, 'r> {
         result: &ResultItem<'r>,
     ) {
         let id = self.call_id(result.call_id, envelope);
-        let found = self.call_of(session, &id, &tool_of(result), |call| call.answered);
+        let server = envelope.mcp_server.unwrap_or_default().as_bytes();
+        let naming = Naming { id: &id, tool: &tool_of(result), server, arguments_sha256: b"" };
+        let found = self.call_of(session, naming, |call| call.answered);
         if self.off() {
             mark_answered(session, found);
             return;
@@ -78,7 +80,7 @@ impl<'a, 'r> Run<'a, 'r> {
         answers: Option<u32>,
     ) -> Judged<'r> {
         let id = text_of(result.call_id);
-        let found = session.call_by_id(&id).map(|(n, _)| n).or(answers);
+        let found = model_call(session, &id).or(answers);
         let content = self.content(result, &id);
         let known = session.result(&content.call_id, &short(content.digest)).cloned();
         let judged_before = known.as_ref().is_some_and(|fact| fact.policy == self.engine.policy_key());
@@ -114,7 +116,7 @@ impl<'a, 'r> Run<'a, 'r> {
     pub(super) fn server_result(&mut self, session: &mut Session<'_>, exchange: u32, result: &ResultItem<'r>) {
         let id = text_of(result.call_id);
         if self.off() {
-            let found = session.call_by_id(&id).map(|(n, _)| n);
+            let found = model_call(session, &id);
             mark_answered(session, found);
             return;
         }
@@ -147,7 +149,7 @@ impl<'a, 'r> Run<'a, 'r> {
         id: &[u8],
         content: &Content,
     ) -> Judged<'r> {
-        let found = session.call_by_id(id).map(|(n, _)| n);
+        let found = model_call(session, id);
         let (draft, edits, first_seen, said) =
             self.draft(session, Checkpoint::ServerResult, result, found, content, Some(exchange));
         let (decision, action) = draft.fold();

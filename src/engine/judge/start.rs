@@ -1,6 +1,8 @@
 //! Judging the start of a tool: at once, or when what it came ahead of has had its time.
 
+use super::pairing::Naming;
 use super::publish::Draft;
+use super::result::text_of;
 use super::{Origin, Run, call};
 use crate::engine::Millis;
 use crate::engine::event::Started;
@@ -22,13 +24,14 @@ impl<'a, 'r> Run<'a, 'r> {
         started: &Started<'r>,
     ) {
         let id = self.call_id(started.call_id, envelope);
-        let found = self.meant(session, &id, started);
+        let server = envelope.mcp_server.unwrap_or_default().as_bytes();
+        let found = self.meant(session, (&id, server), started);
         session.head().starts_seen = true;
         let open = found.and_then(|n| session.conversation().calls.get(&n)).map(Call::is_open);
         // Of a call that nobody may have seen there is nothing to wait for.
         let early = open.unwrap_or(!session.conversation().head.partial);
         let waits = !self.off() && self.limits.reorder_window_ms > 0 && early && !id.is_empty();
-        if !(waits && session.wait(self.waiting(&id, started))) {
+        if !(waits && session.wait(self.waiting((&id, server), started))) {
             self.start(session, &id, (exchange, found), started);
         }
         if let Some(call) = found.and_then(|n| session.call_mut(n)) {
@@ -36,12 +39,13 @@ impl<'a, 'r> Run<'a, 'r> {
         }
     }
 
-    fn meant(&self, session: &mut Session<'_>, id: &[u8], started: &Started<'r>) -> Option<u32> {
-        let tool = started.tool.and_then(|tool| tool.text()).unwrap_or_default();
-        self.call_of(session, id, &tool, |call| call.started)
+    fn meant(&self, session: &mut Session<'_>, (id, server): (&[u8], &[u8]), started: &Started<'r>) -> Option<u32> {
+        let (tool, sha) = (text_of(started.tool), text_of(started.arguments_sha256));
+        let naming = Naming { id, tool: &tool, server, arguments_sha256: &sha };
+        self.call_of(session, naming, |call| call.started)
     }
 
-    fn waiting(&self, id: &[u8], started: &Started<'r>) -> Waiting {
+    fn waiting(&self, (id, server): (&[u8], &[u8]), started: &Started<'r>) -> Waiting {
         let text = |text: Option<&str>| text.map(str::as_bytes).unwrap_or_default().to_vec();
         Waiting {
             call_id: id.to_vec(),
@@ -51,6 +55,7 @@ impl<'a, 'r> Run<'a, 'r> {
             event_time: self.origin.time,
             traceparent: text(self.origin.traceparent),
             tracestate: text(self.origin.tracestate),
+            server: server.to_vec(),
             data: started.item.raw().to_vec(),
         }
     }
@@ -82,7 +87,7 @@ impl<'a, 'r> Run<'a, 'r> {
             let limits = JsonLimits { depth: limits.json_depth, nodes: limits.json_nodes };
             if let Ok(body) = json::parse(self.bump, data, limits) {
                 let started = provider::host::started(body);
-                let found = own.meant(session, &start.call_id, &started);
+                let found = own.meant(session, (&start.call_id, &start.server), &started);
                 own.start(session, &start.call_id, (None, found), &started);
             }
             (self.emitted, self.omitted) = (own.emitted, own.omitted);

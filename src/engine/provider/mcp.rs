@@ -12,19 +12,23 @@
 //! # How a call is addressed
 //! By the JSON-RPC id, within its conversation, server (`mcpserver`) and asking side (`direction`): both sides
 //! number independently, and `1` is not `"1"`. Who sent a message is said by `direction`; where that is
-//! missing, by what only one side may say (`tools/call`, `sampling/createMessage`); answers follow the request
-//! that is pending.
+//! missing, by what only one side may say (`tools/call`, `sampling/createMessage`). Then a request does not take
+//! the place of a call that waits under its id, and an answer that may be a tool's is judged as one.
 //!
 //! # What ends a call
 //! A `tools/call` is whole and thereby final at once; one without an id too, since a lax server would run it.
-//! Its answer is a result, unless `resultType` is `input_required`: then the client sends the call again with
-//! `inputResponses` or `requestState`, which is the same call going on.
+//! Its answer is a result, unless `resultType` is `input_required` and nothing stands beside what that needs
+//! (clients that do not know it read the rest): then the client sends the call again with `inputResponses` or
+//! `requestState`, which is the same call going on.
 //!
 //! # Oddities
 //! - `arguments` may be missing, which is `{}`; `null` stands as it is.
+//! - `error` may stand beside a `result` as null.
 //! - `result` and `error` in one message, or `method` beside either, could be read in two ways: unclear. So is a
 //!   known method misspelt, and a `tools/call` that the server sends or that has no name.
-//! - A member that is a known one in another case (`Result`) is what some readers take for it: unclear.
+//! - A member that is a known one in another case (`Result`, `Arguments`) is what some readers take for it: unclear.
+//! - Events without data keep a stream alive: nothing.
+//! - An answer may come again as it was, when a stream is resumed.
 //! - An error may have no id, or null: it answers something, nobody knows what.
 //! - `jsonrpc` may be missing or stand last.
 //! - A notification of progress without a `message` says nothing to a model.
@@ -81,6 +85,7 @@ fn read(item: Value<'_>, sender: Option<Side>) -> Option<Rpc<'_>> {
     let (from, says) = match (item.get("method"), item.get("result"), item.get("error")) {
         (Some(method), None, None) => said(item, &method.str()?, id.is_some(), sender)?,
         (None, Some(result), None) => (sender, RpcSays::Result(result)),
+        (None, Some(result), Some(error)) if error.is_null() => (sender, RpcSays::Result(result)),
         (None, None, Some(error)) if !error.is_null() => (sender, RpcSays::Error(error)),
         _ => return None,
     };
@@ -184,6 +189,9 @@ fn noticed(item: Value<'_>, method: &str) -> Option<&'static str> {
 
 fn call(item: Value<'_>) -> Option<RpcSays<'_>> {
     let params = object(item, "params")?;
+    if params.members().any(|(name, _)| in_another_case(name, ["name", "arguments"])) {
+        return None;
+    }
     let again = ["inputResponses", "requestState"].iter().any(|name| member(params, name).is_some());
     Some(RpcSays::Call { name: named(params, "name")?, arguments: params.get("arguments"), again })
 }

@@ -100,6 +100,22 @@ pub(super) fn is_idle(bytes: &[u8]) -> bool {
     })
 }
 
+/// Whether a text is a stream that holds nothing: comments, and fields beside empty data, as servers send them to
+/// keep a connection alive.
+pub fn is_quiet(bytes: &[u8]) -> bool {
+    let mut any = false;
+    let start = if bytes.starts_with(BOM) { 3 } else { 0 };
+    let quiet = Lines::new(bytes, start).all(|line| {
+        let text = &bytes[line.start..line.end];
+        any |= !text.is_empty();
+        match text.split(|byte| *byte == b':').next().unwrap_or_default() {
+            b"data" => text.get(5..).unwrap_or_default().trim_ascii().is_empty(),
+            name => matches!(name, b"" | b"event" | b"id" | b"retry"),
+        }
+    });
+    quiet && any
+}
+
 /// Whether the next record begins a line: a host that publishes lines drops their ends, and no name and no
 /// comment goes on like a field.
 pub(super) fn begins_anew(beginning: &[u8], next: &[u8]) -> bool {

@@ -108,7 +108,9 @@ impl Session<'_> {
     /// The provider takes a call back. One that is still open is cut; one that was final is marked, since a
     /// host may have been told that it may run.
     pub(super) fn cancel(&mut self, id: &[u8], ready: &mut Vec<Ready>) {
-        let Some((n, status)) = self.call_by_id(id).map(|(n, call)| (n, call.status)) else { return };
+        // An MCP client's call may have the same id.
+        let found = self.calls_by_id(id).find(|(_, call)| call.server.is_none());
+        let Some((n, status)) = found.map(|(n, call)| (n, call.status)) else { return };
         match status {
             CallStatus::Open | CallStatus::Closed(_) => self.finish(n, CallStatus::Cut(CutReason::Cancelled), ready),
             CallStatus::Final => self.edit_facts(n, |call| call.cancelled = true),

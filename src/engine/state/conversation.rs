@@ -57,6 +57,8 @@ pub struct Head {
     pub sources: Vec<Source>,
     /// Starts that came ahead of what makes their call final, in order.
     pub waiting: Vec<Waiting>,
+    /// Calls of its MCP clients so far. Nothing sets it back, so that no two of them share a key.
+    pub rpc_calls: u32,
 }
 
 /// A `tool.started` that is not judged yet: its record, as far as its verdict needs it.
@@ -71,6 +73,8 @@ pub struct Waiting {
     pub event_time: Option<Millis>,
     pub traceparent: Vec<u8>,
     pub tracestate: Vec<u8>,
+    /// The `mcpserver` attribute, empty if there is none.
+    pub server: Vec<u8>,
     /// The event's data.
     pub data: Vec<u8>,
 }
@@ -79,7 +83,7 @@ impl Waiting {
     /// What it takes to remember it, bytes.
     pub(super) fn bytes(&self) -> usize {
         let names = self.event_id.len() + self.traceparent.len() + self.tracestate.len();
-        128 + self.call_id.len() + names + self.data.len()
+        128 + self.call_id.len() + names + self.server.len() + self.data.len()
     }
 }
 
@@ -129,6 +133,11 @@ pub struct Exchange {
     pub arrivals: u32,
     /// Places of the present run whose calls ended and have no entry any more.
     pub settled: Slots,
+    /// MCP: the least number that its client gave a request, 0 where the connection's beginning was seen. Requests
+    /// of lesser numbers may have been made before anybody looked.
+    pub seen_from: Option<u64>,
+    /// MCP: a request of its client's that was still waiting had to be forgotten.
+    pub forgot: bool,
     pub opened: Opened,
 }
 
@@ -194,6 +203,8 @@ impl Exchange {
             refused: 0,
             arrivals: 0,
             settled: Slots::default(),
+            seen_from: None,
+            forgot: false,
             opened,
         }
     }
@@ -225,6 +236,8 @@ impl Exchange {
             run: self.run,
             refused: self.refused,
             arrivals: self.arrivals,
+            seen_from: self.seen_from,
+            forgot: self.forgot,
             opened: self.opened,
         }
     }

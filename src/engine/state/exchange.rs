@@ -36,6 +36,8 @@ pub enum ExchangePart {
 
 /// Exchanges kept of one conversation.
 const EXCHANGES: usize = 64;
+/// MCP servers, the latest, whose exchanges no other exchange pushes out.
+const SERVERS: usize = 16;
 
 /// Item events of these carry no response id, so an unknown one on the events that do (some proxies send a
 /// new one each time) says nothing about where the items went.
@@ -162,19 +164,21 @@ impl Session<'_> {
     }
 
     /// The exchange to forget: the oldest ended one without open calls, else the oldest without open calls, else
-    /// the oldest. One whose facts others would inherit goes behind all of those, and one whose request is
-    /// unanswered goes last.
+    /// the oldest. One whose facts others would inherit goes behind all of those, one whose request is unanswered
+    /// behind those, and an MCP server's, which lasts as long as the conversation, goes last.
     fn dispensable(&self) -> Option<u32> {
         let exchanges = &self.conversation().exchanges;
         let mut latest = BTreeMap::new();
         for (n, e) in exchanges.iter().filter(|(_, e)| e.request_seen) {
             latest.insert(e.provider, *n);
         }
+        let mut servers = exchanges.iter().rev().filter(|(_, e)| e.provider == Provider::Mcp);
+        let kept_from = servers.nth(SERVERS - 1).map_or(0, |(n, _)| *n);
         let open = |n: u32| self.stored.index.open.range((n, 0)..=(n, u32::MAX)).next().is_some();
         let order = |(n, e): &(&u32, &Exchange)| {
-            // An MCP server's exchange lasts as long as the conversation.
-            let source = latest.get(&e.provider) == Some(*n) || e.provider == Provider::Mcp;
-            (e.is_unanswered(), source, open(**n), e.response != ResponseState::Ended, **n)
+            let server = e.provider == Provider::Mcp;
+            let source = latest.get(&e.provider) == Some(*n) || server;
+            (server && **n >= kept_from, e.is_unanswered(), source, open(**n), e.response != ResponseState::Ended, **n)
         };
         exchanges.iter().min_by_key(order).map(|(n, _)| *n)
     }

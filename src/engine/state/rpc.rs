@@ -1,9 +1,9 @@
 //! JSON-RPC requests of MCP connections, so that an answer is read by what was asked.
 //!
 //! Ids are numbered by each side of each server's connection, so a request is known by server, asker and id.
-//! An answered or cancelled one is kept for a while: a second answer is told from a first. Many are bounded:
-//! settled ones go first, then the oldest of the same connection, so that a server which asks very much
-//! forgets its own. The definitions that a server lists stand in the late toolset of its exchange, since it
+//! An answered or cancelled one is kept for a while: a second answer is told from a first, and from the first
+//! one sent again. Many are bounded: settled ones go first, then the oldest of the side that has most, so that a
+//! server which asks very much forgets its own. The definitions that a server lists stand in the late toolset of its exchange, since it
 //! wrote them and not the operator's agent.
 
 use super::conversation::{Tool, Toolset};
@@ -11,6 +11,7 @@ use super::journal::Undo;
 use super::session::Session;
 use crate::engine::event::{Method, Side};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Requests kept of one conversation.
 const REQUESTS: usize = 256;
@@ -27,6 +28,10 @@ pub struct RpcRequest {
     /// The call that it is.
     pub call: Option<u32>,
     pub status: RpcStatus,
+    /// Keyed digest of its first answer.
+    pub answer: Option<[u8; 16]>,
+    /// The exchange of its server, where the client asked.
+    pub exchange: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,15 +52,41 @@ impl Session<'_> {
         }
         let mut forgotten = 0;
         while self.conversation().requests.len() >= REQUESTS {
-            let own = |r: &RpcRequest| r.server == request.server && r.from == request.from;
-            let order = |(n, r): &(&u32, &RpcRequest)| (r.status == RpcStatus::Pending, !own(r), **n);
-            let Some(n) = self.conversation().requests.iter().min_by_key(order).map(|(n, _)| *n) else { break };
+            let Some((n, gone)) = self.forgettable(&request) else { break };
             self.set_rpc(n, None);
+            if let (RpcStatus::Pending, Some(exchange)) = (gone.status, gone.exchange) {
+                self.tally(exchange, |e| e.forgot = true);
+            }
             forgotten += 1;
         }
         let n = self.number();
         self.set_rpc(n, Some(request));
         forgotten
+    }
+
+    /// What another request takes the place of: a settled one, its own side's first, else the oldest one of the
+    /// side that has most of them waiting.
+    fn forgettable(&self, new: &RpcRequest) -> Option<(u32, RpcRequest)> {
+        let requests = &self.conversation().requests;
+        let own = |r: &RpcRequest| r.server == new.server && r.from == new.from;
+        let settled = requests.iter().filter(|(_, r)| r.status != RpcStatus::Pending);
+        let found = settled.min_by_key(|(n, r)| (!own(r), **n)).or_else(|| {
+            let side = |r: &RpcRequest| (r.from == Side::Server, r.server);
+            let mut held = BTreeMap::<_, usize>::new();
+            requests.values().for_each(|r| *held.entry(side(r)).or_default() += 1);
+            let (most, _) = held.into_iter().max_by_key(|(side, count)| (*count, *side))?;
+            requests.iter().find(|(_, r)| side(r) == most)
+        });
+        found.map(|(n, r)| (*n, *r))
+    }
+
+    /// The client of an exchange asked something. `hello`: that begins the connection.
+    pub fn saw_request(&mut self, exchange: u32, number: Option<u64>, hello: bool) {
+        let known = self.conversation().exchanges.get(&exchange).and_then(|e| e.seen_from);
+        let from = if hello { Some(0) } else { known.into_iter().chain(number).min() };
+        if from != known {
+            self.tally(exchange, |e| e.seen_from = from);
+        }
     }
 
     /// The request of that id.
@@ -76,6 +107,14 @@ impl Session<'_> {
         let known = self.conversation().requests.get(&n).copied();
         if let Some(known) = known.filter(|known| known.status != status) {
             self.set_rpc(n, Some(RpcRequest { status, ..known }));
+        }
+    }
+
+    /// A request got its first answer.
+    pub fn answer_request(&mut self, n: u32, status: RpcStatus, answer: [u8; 16]) {
+        self.end_loan();
+        if let Some(known) = self.conversation().requests.get(&n).copied() {
+            self.set_rpc(n, Some(RpcRequest { status, answer: Some(answer), ..known }));
         }
     }
 

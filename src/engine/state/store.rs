@@ -151,7 +151,7 @@ pub(super) fn head_bytes(head: &Head) -> u64 {
 
 pub(super) fn exchange_bytes(exchange: &Exchange) -> u64 {
     let parts = exchange.choices.len() + exchange.settled.ranges();
-    248 + some_len(&exchange.host_id) + some_len(&exchange.payload_id) + 16 * parts as u64
+    272 + some_len(&exchange.host_id) + some_len(&exchange.payload_id) + 16 * parts as u64
 }
 
 pub(super) fn call_bytes(call: &Call) -> u64 {

@@ -264,7 +264,16 @@ fn asked(server: u8, from: Side, id: u32) -> RpcRequest {
     let mut digest = [0; 16];
     digest[..4].copy_from_slice(&id.to_be_bytes());
     let status = RpcStatus::Pending;
-    RpcRequest { server: [server; 16], id: digest, from, method: Method::Call, call: None, status }
+    RpcRequest {
+        server: [server; 16],
+        id: digest,
+        from,
+        method: Method::Call,
+        call: None,
+        status,
+        answer: None,
+        exchange: None,
+    }
 }
 
 #[test]

@@ -242,6 +242,8 @@ fn apply(state: &mut PartitionState, step: &Step, offset: i64) {
                 method: Method::Call,
                 call,
                 status,
+                answer: (k % 7 == 0).then_some([*k; 16]),
+                exchange: (k % 3 == 1).then_some(n),
             });
         }
         Step::Settled(_, k) => {

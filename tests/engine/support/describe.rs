@@ -131,7 +131,7 @@ fn rpc(rpc: &Rpc<'_>) -> String {
         RpcSays::Notice { kind } => format!("notice {}", kind.unwrap_or("-")),
         RpcSays::Result(value) if answer::asks_for_input(value) => "asks for input".into(),
         RpcSays::Result(_) | RpcSays::Error(_) => {
-            let read = answer::read(rpc.item, rpc.says, Some(Method::Call));
+            let read = answer::read(rpc.item, rpc.says, Some(Method::Call), true);
             format!("answer {}{}", result(&read.result), option("unclear", read.unclear))
         }
     };

@@ -2,7 +2,8 @@
 //!
 //! The shape never decides which method it was: a list of tools in answer to a `tools/call` is that call's
 //! result. Everything that a client may put before a model is a part, in document order: texts, names and
-//! descriptions of links, `structuredContent`, `_meta`, annotations, error messages and their data.
+//! descriptions of links, `structuredContent`, `_meta`, annotations, error messages and their data. A member that
+//! is a mark (`mimeType`, `isError`) and is no such thing, or too long for one, is opaque, like an unknown member.
 
 use super::super::{member, resembles, string, type_of};
 use super::in_another_case;
@@ -17,13 +18,19 @@ pub struct Answer<'r> {
     pub unclear: Option<Value<'r>>,
 }
 
-/// Whether the answer says that the call goes on once the client has given more input.
+/// The longest value of a member that is a mark and no text, bytes.
+const WORD_BYTES: usize = 128;
+
+/// Whether the answer says that the call goes on once the client has given more input, and nothing else: what
+/// stands beside that is read by clients that do not know it.
 pub fn asks_for_input(result: Value<'_>) -> bool {
-    result.get("resultType").is_some_and(|kind| kind.is("input_required"))
+    const ASKS: [&str; 4] = ["resultType", "inputRequests", "requestState", "_meta"];
+    let alone = || result.members().all(|(name, _)| ASKS.iter().any(|known| name.is(known)));
+    result.get("resultType").is_some_and(|kind| kind.is("input_required")) && alone()
 }
 
-/// Reads an answer to `method`, `None` where the request is not known.
-pub fn read<'r>(message: Value<'r>, says: RpcSays<'r>, method: Option<Method>) -> Answer<'r> {
+/// Reads an answer to `method`, `None` where the request is not known. `sure`: that it is this request's.
+pub fn read<'r>(message: Value<'r>, says: RpcSays<'r>, method: Option<Method>, sure: bool) -> Answer<'r> {
     let mut parts = Parts::default();
     let mut failure = Failure::Unsaid;
     let (mut shape, mut item, mut content, mut failure_value) = (ResultShape::McpAnswer, message, None, None);
@@ -37,9 +44,10 @@ pub fn read<'r>(message: Value<'r>, says: RpcSays<'r>, method: Option<Method>) -
             content = Some(result);
             match method {
                 _ if result.kind() != Kind::Object => parts.value(result),
-                Some(Method::Read) => parts.object(result, RESOURCES),
-                Some(Method::Prompt) => parts.object(result, PROMPT),
-                _ => parts.object(result, CALL),
+                Some(Method::Read) if sure => parts.object(result, &[RESOURCES]),
+                Some(Method::Prompt) if sure => parts.object(result, &[PROMPT]),
+                Some(_) if sure => parts.object(result, &[CALL]),
+                _ => parts.object(result, &[CALL, RESOURCES, PROMPT]),
             }
             if matches!(method, Some(Method::Call | Method::Task)) && result.kind() == Kind::Object {
                 (shape, item, content) = (ResultShape::McpResult, result, result.get("content"));
@@ -55,6 +63,7 @@ pub fn read<'r>(message: Value<'r>, says: RpcSays<'r>, method: Option<Method>) -
         }
         _ => {}
     }
+    parts.beside(message);
     let result = ResultItem {
         shape,
         item,
@@ -90,8 +99,10 @@ enum As {
     Resources,
     Messages,
     Blob,
-    /// Says nothing to a model.
-    Plain,
+    /// Marks that say nothing to a model.
+    Word,
+    Number,
+    Flag,
 }
 
 type Members = &'static [(&'static str, As)];
@@ -104,36 +115,36 @@ const CALL: Members = &[
     ("toolResult", As::Json),
     // The call goes on in the background: `tasks/result` brings its output.
     ("task", As::Json),
-    ("isError", As::Plain),
-    ("resultType", As::Plain),
+    ("isError", As::Flag),
+    ("resultType", As::Word),
 ];
 const RESOURCES: Members = &[
     ("contents", As::Resources),
     ("_meta", As::Json),
-    ("resultType", As::Plain),
-    ("ttlMs", As::Plain),
-    ("cacheScope", As::Plain),
+    ("resultType", As::Word),
+    ("ttlMs", As::Number),
+    ("cacheScope", As::Word),
 ];
 const PROMPT: Members =
-    &[("description", As::Text), ("messages", As::Messages), ("_meta", As::Json), ("resultType", As::Plain)];
-const MESSAGE: Members = &[("role", As::Plain), ("content", As::Blocks), ("_meta", As::Json)];
+    &[("description", As::Text), ("messages", As::Messages), ("_meta", As::Json), ("resultType", As::Word)];
+const MESSAGE: Members = &[("role", As::Word), ("content", As::Blocks), ("_meta", As::Json)];
 const RESOURCE: Members =
-    &[("uri", As::Text), ("mimeType", As::Plain), ("text", As::Text), ("blob", As::Blob), ("_meta", As::Json)];
-const TEXT: Members = &[("type", As::Plain), ("text", As::Text), ("annotations", As::Json), ("_meta", As::Json)];
+    &[("uri", As::Text), ("mimeType", As::Word), ("text", As::Text), ("blob", As::Blob), ("_meta", As::Json)];
+const TEXT: Members = &[("type", As::Word), ("text", As::Text), ("annotations", As::Json), ("_meta", As::Json)];
 const LINK: Members = &[
-    ("type", As::Plain),
+    ("type", As::Word),
     ("uri", As::Text),
     ("name", As::Text),
     ("title", As::Text),
     ("description", As::Text),
-    ("mimeType", As::Plain),
-    ("size", As::Plain),
+    ("mimeType", As::Word),
+    ("size", As::Number),
     ("icons", As::Json),
     ("annotations", As::Json),
     ("_meta", As::Json),
 ];
 const EMBEDDED: Members =
-    &[("type", As::Plain), ("resource", As::Resources), ("annotations", As::Json), ("_meta", As::Json)];
+    &[("type", As::Word), ("resource", As::Resources), ("annotations", As::Json), ("_meta", As::Json)];
 const BLOCKS: [&str; 5] = ["text", "image", "audio", "resource_link", "resource"];
 
 #[derive(Default)]
@@ -158,16 +169,17 @@ impl<'r> Parts<'r> {
         if error.kind() != Kind::Object {
             return self.value(error);
         }
-        self.object(error, &[("code", As::Plain), ("message", As::Text), ("data", As::Json)]);
+        self.object(error, &[&[("code", As::Number), ("message", As::Text), ("data", As::Json)]]);
     }
-    fn object(&mut self, object: Value<'r>, known: Members) {
+    fn object(&mut self, object: Value<'r>, known: &[Members]) {
+        let known = || known.iter().copied().flatten();
         if object.kind() != Kind::Object {
             return self.value(object);
         }
         for (name, value) in object.members() {
-            match known.iter().find(|(known, _)| name.is(known)) {
+            match known().find(|(known, _)| name.is(known)) {
                 Some((_, how)) => self.member(value, *how),
-                None if in_another_case(name, known.iter().map(|(known, _)| *known)) => {
+                None if in_another_case(name, known().map(|(known, _)| *known)) => {
                     self.unclear.get_or_insert(value);
                 }
                 None => self.opaque(value, "member"),
@@ -176,13 +188,31 @@ impl<'r> Parts<'r> {
     }
     fn member(&mut self, value: Value<'r>, how: As) {
         match how {
-            As::Plain if matches!(value.kind(), Kind::Object | Kind::Array) => self.opaque(value, "member"),
-            As::Plain => {}
+            As::Word => self.mark(value, Kind::String),
+            As::Number => self.mark(value, Kind::Number),
+            As::Flag => self.mark(value, Kind::Bool),
             As::Text | As::Json => self.value(value),
             As::Blob => self.found.push(Part::Media { value, kind: "blob" }),
             As::Blocks => self.each(value, Self::block),
-            As::Resources => self.each(value, |parts, value| parts.object(value, RESOURCE)),
-            As::Messages => self.each(value, |parts, value| parts.object(value, MESSAGE)),
+            As::Resources => self.each(value, |parts, value| parts.object(value, &[RESOURCE])),
+            As::Messages => self.each(value, |parts, value| parts.object(value, &[MESSAGE])),
+        }
+    }
+    fn mark(&mut self, value: Value<'r>, kind: Kind) {
+        let short = value.kind() == kind && value.span().len() <= WORD_BYTES;
+        if !short && !value.is_null() {
+            self.opaque(value, "member");
+        }
+    }
+    /// What the message holds beside its result.
+    fn beside(&mut self, message: Value<'r>) {
+        for (name, value) in message.members() {
+            match () {
+                () if name.is("result") || name.is("error") => {}
+                () if name.is("jsonrpc") => self.mark(value, Kind::String),
+                () if name.is("id") => self.mark(value, value.kind()),
+                () => self.opaque(value, "member"),
+            }
         }
     }
     fn each(&mut self, value: Value<'r>, mut read: impl FnMut(&mut Self, Value<'r>)) {
@@ -196,11 +226,11 @@ impl<'r> Parts<'r> {
             return self.value(block);
         }
         match &*type_of(block) {
-            "text" if string(block, "text").is_some() => self.object(block, TEXT),
+            "text" if string(block, "text").is_some() => self.object(block, &[TEXT]),
             "image" => self.media(block, "image"),
             "audio" => self.media(block, "audio"),
-            "resource_link" => self.object(block, LINK),
-            "resource" if member(block, "resource").is_some() => self.object(block, EMBEDDED),
+            "resource_link" => self.object(block, &[LINK]),
+            "resource" if member(block, "resource").is_some() => self.object(block, &[EMBEDDED]),
             kind if kind.is_empty() || resembles(kind, &BLOCKS) => {
                 self.unclear.get_or_insert(block);
             }
@@ -213,7 +243,7 @@ impl<'r> Parts<'r> {
             match () {
                 () if name.is("data") => self.found.push(Part::Media { value, kind }),
                 () if name.is("annotations") || name.is("_meta") => self.value(value),
-                () if name.is("type") || name.is("mimeType") => self.member(value, As::Plain),
+                () if name.is("type") || name.is("mimeType") => self.mark(value, Kind::String),
                 () => self.opaque(value, "member"),
             }
         }
