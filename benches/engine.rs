@@ -147,19 +147,31 @@ fn linearity() {
 
 /// The time to stream 4 MiB as arguments of that size, and the verdicts that gave.
 fn streamed(engine: &Engine, stream: &Stream, call: usize) -> (Duration, u64) {
-    let fragment = stream.with(FRAGMENT);
+    // Every call is of a response of its own.
+    let other = |record: &[u8], n: usize| {
+        let text = String::from_utf8_lossy(record).into_owned();
+        let renamed = ["msg_1", "resp_1", "chatcmpl-1", "g-1"]
+            .iter()
+            .fold(text, |text, id| text.replace(&format!("\"{id}\""), &format!("\"{}{n}\"", &id[..id.len() - 1])));
+        renamed.into_bytes()
+    };
+    let of = |n: usize| {
+        let all = |records: &[&str]| records.iter().map(|record| other(record.as_bytes(), n)).collect::<Vec<_>>();
+        (all(stream.before), other(&stream.with(FRAGMENT), n), all(stream.behind))
+    };
+    let responses = [of(1), of(2)];
     let mut feed = Feed::new(engine, stream.provider);
     (feed.transaction, feed.writes) = (1000, true);
     let began = Instant::now();
-    for _ in 0..TEXT / call {
-        for record in stream.before {
-            feed.record(CHUNK, record.as_bytes());
+    for (before, fragment, behind) in responses.iter().cycle().take(TEXT / call) {
+        for record in before {
+            feed.record(CHUNK, record);
         }
         for _ in 0..call / FRAGMENT {
-            feed.record(CHUNK, &fragment);
+            feed.record(CHUNK, fragment);
         }
-        for record in stream.behind {
-            feed.record(CHUNK, record.as_bytes());
+        for record in behind {
+            feed.record(CHUNK, record);
         }
     }
     feed.commit();

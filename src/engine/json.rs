@@ -207,8 +207,14 @@ impl<'r> Value<'r> {
         }
     }
     /// True if this is a string that decodes to exactly `text`. No allocation.
+    #[inline]
     pub fn is(&self, text: &str) -> bool {
-        match (self.literal(), self.node().escaped) {
+        // Most names are told apart by their length.
+        let node = self.node();
+        if !node.escaped && (node.end - node.start) as usize != text.len() + 2 {
+            return false;
+        }
+        match (self.literal(), node.escaped) {
             (Some(literal), true) => json_string::decodes_to(literal, text.as_bytes()),
             (Some(literal), false) => &literal[1..literal.len() - 1] == text.as_bytes(),
             (None, _) => false,

@@ -56,15 +56,24 @@ const LOUD: [&str; 2] = ["candidates", "error"];
 
 /// Whether `name` is this one, in camel case as given, or in snake case.
 fn is_spelt(name: &[u8], camel: &str) -> bool {
+    // Asked of every member of every chunk: most are told by a look.
+    if name == camel.as_bytes() {
+        return true;
+    }
+    if name.first() != camel.as_bytes().first() || !name.contains(&b'_') {
+        return false;
+    }
     let snake = camel.bytes().flat_map(|byte| {
         let upper = byte.is_ascii_uppercase();
         [upper.then_some(b'_'), Some(byte.to_ascii_lowercase())].into_iter().flatten()
     });
-    name == camel.as_bytes() || snake.eq(name.iter().copied())
+    snake.eq(name.iter().copied())
 }
 
 fn spells(name: Value<'_>, camel: &str) -> bool {
-    name.text().is_some_and(|name| is_spelt(&name, camel))
+    // Snake case has an underscore; anything else has an escape.
+    let other = |byte: &u8| matches!(byte, b'_' | b'\\');
+    name.is(camel) || name.raw().iter().any(other) && name.text().is_some_and(|name| is_spelt(&name, camel))
 }
 
 /// Whether an object has a member that is one of these but for its case or punctuation.

@@ -46,14 +46,16 @@ pub(in crate::engine::provider) fn response<'r>(value: Value<'r>, out: &mut Tran
     if misspelt(value, &["choices", "error"]) {
         return unclear(value, out);
     }
-    let choices = member(value, "choices");
+    let said = value.get("choices");
+    let choices = said.filter(|choices| !choices.is_null());
     let failed = member(value, "error").is_some()
         || value.get("object").is_some_and(|object| object.is("error"))
         || object(value, "x_groq").is_some_and(|groq| member(groq, "error").is_some());
-    if let Some(id) = named(value, "id") {
-        out.response_id = Some(id);
+    let id = named(value, "id");
+    if id.is_some() {
+        out.response_id = id;
     }
-    if value.get("choices").is_none() {
+    if said.is_none() {
         let calls = ["delta", "message"].into_iter().any(|name| object(value, name).is_some());
         return match () {
             () if failed => error(out),
@@ -61,7 +63,7 @@ pub(in crate::engine::provider) fn response<'r>(value: Value<'r>, out: &mut Tran
             () => unknown_event(&type_of(value), value, &[], out),
         };
     }
-    out.events.push(Event::Begin { id: named(value, "id"), again: false });
+    out.events.push(Event::Begin { id, again: false });
     if let Some(choices) = choices.filter(|choices| choices.kind() != Kind::Array) {
         return unclear(choices, out);
     }
