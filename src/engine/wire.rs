@@ -32,6 +32,9 @@ const ENVELOPE_NODES: u32 = 256;
 /// Longer than the longest attribute name that is read (`datacontenttype`).
 const ATTRIBUTE_NAME_BYTES: usize = 16;
 
+/// The media type of raw server-sent events.
+const STREAM: &str = "text/event-stream";
+
 /// A record that cannot be read at all: the reason label of the dead letter and of the metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reject {
@@ -130,7 +133,11 @@ pub fn conversations<'r>(bump: &'r Bump, input: &Input<'r>, options: DecodeOptio
         }));
         values
     };
-    let named = said("conversation");
+    let mut named = said("conversation");
+    // A record with too many values is not parsed; its envelope's own members are found all the same.
+    if named.is_empty() && root.is_none() {
+        named.extend(value.and_then(|value| top_member(value, b"conversation")).map(Cow::Borrowed));
+    }
     let readable = |name: &Cow<'_, [u8]>| text(name).is_ok();
     if named.len() == 1 && named.iter().all(readable) {
         return named;
@@ -141,6 +148,37 @@ pub fn conversations<'r>(bump: &'r Bump, input: &Input<'r>, options: DecodeOptio
         found = said("responseid");
     }
     found
+}
+
+/// A member of a JSON object whose value is a string without escapes, found by its place alone: nothing is kept of
+/// the rest, and what follows a syntax error is not looked at.
+fn top_member<'r>(text: &'r [u8], wanted: &[u8]) -> Option<&'r [u8]> {
+    let (mut depth, mut at, mut name, mut found) = (0_u32, 0, None, None);
+    while let Some(byte) = text.get(at) {
+        match byte {
+            b'{' | b'[' => depth = depth.saturating_add(1),
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            b',' if depth == 1 => name = None,
+            b'"' => {
+                let start = at + 1;
+                let mut end = start;
+                while *text.get(end)? != b'"' {
+                    end += 1 + usize::from(text[end] == b'\\');
+                }
+                at = end;
+                let inside = text.get(start..end)?;
+                match name {
+                    _ if depth != 1 => {}
+                    None => name = Some(inside),
+                    Some(name) if name == wanted && !inside.contains(&b'\\') => found = Some(inside),
+                    Some(_) => {}
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    found.filter(|found| !found.is_empty())
 }
 
 fn decode_record<'r>(bump: &'r Bump, input: &Input<'r>, options: DecodeOptions<'_>) -> Result<Decoded<'r>, Reject> {
@@ -155,6 +193,11 @@ fn decode_record<'r>(bump: &'r Bump, input: &Input<'r>, options: DecodeOptions<'
             return Ok(Decoded::Oversize(envelope));
         }
         let data = (!value.is_empty()).then(|| Layer::slice(bump, record.span(), Step::Data));
+        // A line of a raw stream may be a blank one, without its end.
+        let blank = input.value.is_some() && data.is_none() && envelope.kind == EventType::ModelChunk;
+        if blank && envelope.content_type.is_some_and(|text| media_type(text).eq_ignore_ascii_case(STREAM)) {
+            return Ok(Decoded::Event(envelope));
+        }
         return finish(Envelope { data, ..envelope });
     }
     if oversize {

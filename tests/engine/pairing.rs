@@ -113,3 +113,18 @@ fn answers_stand_in_order_over_the_merged_turn() {
     let blocked = row("tool_result", "block", "acted_on_incomplete");
     assert_eq!(given, [row("tool_result", "allow", "-"), blocked.clone(), blocked]);
 }
+
+#[test]
+fn a_digest_tells_calls_of_one_tool_apart() {
+    let sha = |text: &str| {
+        use sha2::{Digest, Sha256};
+        Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+    };
+    let start = |id: &str, n: u32| {
+        let text = format!("{{\"n\":{n}}}");
+        line("tool.started", "r1", json!({"call_id": id, "tool": "look", "arguments_sha256": sha(&text)}))
+    };
+    let begin = [request("r1", json!([user("go")])), response("r1", &["look", "look"], "STOP")];
+    let lines = [&begin[..], &[start("h2", 1), start("h1", 0)]].concat();
+    assert_eq!(said(&lines), vec![row("tool_start", "allow", "-"); 2]);
+}

@@ -150,6 +150,113 @@ fn a_forgotten_response_does_not_begin_anew() {
     assert_eq!(wire.run(), []);
 }
 
+/// Where the mark of a loss could get lost itself: behind an ending, under another id, before the response is known.
+#[test]
+fn a_loss_outlasts_endings_and_ids() {
+    let engine = engine(Profile::Standard);
+    let unread = chat("r0", piece(Some("c1"), Some("f"), "{\"cmd\":\"rm\",\"x\":"), None).to_string();
+    let unread = unread.replace("\"finish_reason\":null", "\"finish_reason\":NaN");
+    assert!(unread.contains("NaN"));
+    let whole = |id: &str| chat(id, piece(Some("c1"), Some("f"), "{}"), Some("tool_calls"));
+    // Another choice has ended; the next pieces come under another id.
+    for id in ["r0", "r1"] {
+        let mut wire = Wire::new(&engine);
+        wire.send(CHAT, "model.request", Some("r"), &chat_request(&["f"]));
+        wire.chunk(CHAT, &json!({"id": "r0", "object": "chat.completion.chunk", "choices": [{"index": 1, "delta": {"content": "x"}, "finish_reason": (id == "r0").then_some("stop")}]}));
+        wire.send(CHAT, "model.chunk", Some("r"), &unread).chunk(CHAT, &whole(id));
+        assert_eq!(wire.run(), [], "{id}");
+    }
+    // The numbers leave out what may have begun the response that this is the first sight of.
+    let mut wire = Wire::new(&engine);
+    wire.numbered(CHAT, "model.request", Some("r"), &chat_request(&["f"]), Some("1"));
+    wire.numbered(CHAT, "model.chunk", Some("new"), &whole("r9").to_string(), Some("4"));
+    assert_eq!(wire.run(), []);
+}
+
+/// Reads of a stream without the ends of its lines, and another record between two.
+#[test]
+fn a_record_between_two_reads_loses_what_was_begun() {
+    let engine = engine(Profile::Standard);
+    let head = format!("data: {}\n\n", chat("r0", piece(Some("c1"), Some("f"), "{\"cmd\":\"rm -rf /"), None));
+    let middle = format!("data: {}\n\n", chat("r0", piece(None, None, " --dry-run"), None));
+    let end = format!("data: {}\n\n", chat("r0", piece(None, None, "\"}"), Some("tool_calls")));
+    let stream = |wire: &mut Wire<'_>, text: &str| {
+        let headers: Vec<(&str, Option<&[u8]>)> = vec![
+            ("content-type", Some(b"text/event-stream")),
+            ("ce_specversion", Some(b"1.0")),
+            ("ce_id", Some(b"e")),
+            ("ce_source", Some(b"/s")),
+            ("ce_type", Some(b"io.sluicegate.model.chunk.v1")),
+            ("ce_provider", Some(b"openai.chat")),
+            ("ce_responseid", Some(b"r")),
+        ];
+        let emissions = wire.partition.feed_record(Some(b"c"), &headers, Some(text.as_bytes()));
+        wire.all.extend(emissions);
+    };
+    // A blank line without its end is a blank line, and no loss.
+    let mut wire = Wire::new(&engine);
+    for text in [head.trim_end(), "", middle.trim_end(), "", end.trim_end(), ""] {
+        stream(&mut wire, text);
+    }
+    assert_eq!(wire.run(), [(json!("f"), json!({"cmd": "rm -rf / --dry-run"}))]);
+    // A JSON record while an event is unfinished: what was begun is lost before the record is read.
+    let mut wire = Wire::new(&engine);
+    stream(&mut wire, &head[..head.len() - 40]);
+    wire.chunk(CHAT, &chat("r0", piece(Some("c1"), Some("f"), "{}"), Some("tool_calls")));
+    assert_eq!(wire.run(), []);
+}
+
+/// The same call again behind its end, with other arguments, by whatever shape.
+#[test]
+fn other_arguments_behind_the_end_take_the_verdict_back() {
+    let engine = engine(Profile::Standard);
+    let body = |text: &str| {
+        let calls = json!([{"id": "c1", "type": "function", "function": {"name": "f", "arguments": text}}]);
+        json!({"id": "r0", "object": "chat.completion", "choices": [{"index": 0, "message": {"tool_calls": calls}, "finish_reason": "tool_calls"}]}).to_string()
+    };
+    let twice = |second: &str| {
+        let mut wire = Wire::new(&engine);
+        wire.send(CHAT, "model.response", Some("r"), &body("{\"a\":1}"));
+        wire.send(CHAT, "model.response", Some("r"), &body(second));
+        wire.calls()
+    };
+    assert_eq!(twice("{\"a\":1}"), ["allow -"]);
+    assert_eq!(twice("{\"a\":2}"), ["allow -", "block text_behind_end"]);
+    let leaf = |value: &str, more: Value| {
+        let part =
+            json!({"functionCall": {"partialArgs": [{"jsonPath": "$.a", "stringValue": value}], "willContinue": true}});
+        let mut candidate = json!({"content": {"parts": [part]}, "index": 0});
+        candidate.as_object_mut().expect("an object").extend(more.as_object().cloned().unwrap_or_default());
+        json!({"responseId": "g", "candidates": [candidate]})
+    };
+    let mut wire = Wire::new(&engine);
+    let opener = json!({"functionCall": {"name": "f", "willContinue": true}});
+    wire.chunk(GEMINI, &json!({"responseId": "g", "candidates": [{"content": {"parts": [opener]}}]}));
+    wire.chunk(GEMINI, &leaf("x", json!({})));
+    wire.chunk(GEMINI, &json!({"responseId": "g", "candidates": [{"content": {"parts": [{"functionCall": {}}]}, "finishReason": "STOP"}]}));
+    wire.chunk(GEMINI, &leaf("y", json!({})));
+    assert_eq!(wire.calls(), ["allow -", "block text_behind_end"]);
+}
+
+/// A record with too many values names its conversation all the same: what it was a part of is cut.
+#[test]
+fn a_record_that_is_not_parsed_cuts_its_conversation() {
+    let engine = engine(Profile::Standard);
+    let event = |data: Value| {
+        json!({"data": data, "specversion": "1.0", "id": "e", "source": "/s", "type": "io.sluicegate.model.chunk.v1", "provider": CHAT,
+            "conversation": "c", "responseid": "r"})
+        .to_string()
+    };
+    let mut partition = Partition::new(&engine);
+    let mut all = partition.feed(event(chat("r0", piece(Some("c1"), Some("f"), "{\"a\":1"), None)).as_bytes());
+    let mut dense = chat("r0", piece(None, None, ",\"cmd\":\"rm\""), None);
+    dense["pad"] = vec![1; 1_100_000].into();
+    all.extend(partition.feed(event(dense).as_bytes()));
+    all.extend(partition.feed(event(chat("r0", piece(None, None, "}"), Some("tool_calls"))).as_bytes()));
+    let actions: Vec<Value> = verdicts(&all).into_iter().map(|v| v["action"].clone()).collect();
+    assert!(!actions.is_empty() && actions.iter().all(|action| action == "block"), "{actions:?}");
+}
+
 /// Another response's id in the middle of one, under one id of the host's: a client that goes by places joins them.
 #[test]
 fn two_responses_in_one_are_none() {

@@ -184,6 +184,7 @@ pub(super) fn record(
     let mut session = state.open(key, run.at, &limits, &head);
     let clock = session.conversation().head.clock;
     run.release(&mut session, clock);
+    let mut behind_gap = false;
     if let Some(number) = envelope.sequence {
         match session.sequence(envelope.source.as_bytes(), number, envelope.id.as_bytes()) {
             Sequence::Duplicate => return outcome(run.out),
@@ -191,6 +192,7 @@ pub(super) fn record(
             // So may what comes late: whether it was applied before cannot be told.
             Sequence::Gap { .. } | Sequence::Back => {
                 run.missed(&mut session);
+                behind_gap = true;
                 if begun.is_some() {
                     translated = Translated::new(bump);
                     translated.undecodable = Some(provider::unkept(bump));
@@ -220,6 +222,10 @@ pub(super) fn record(
         let want = Want { host_id: response_id, payload_id: payload_id.as_deref(), provider, part, at: run.at };
         session.exchange(want)
     });
+    // The first that is seen of a response need not be its first piece then.
+    if let Some((n, _)) = exchange.filter(|_| behind_gap && envelope.kind == EventType::ModelChunk) {
+        session.cut_exchange(n, CutReason::Gap, &mut Vec::new());
+    }
     if let Some((n, _)) = exchange
         && run.origin.response_id.is_none()
     {
@@ -235,6 +241,7 @@ pub(super) fn record(
     }
     if let Some(provider) = provider
         && (begun.is_some() || !translated.rest.is_empty())
+        && (envelope.data.is_some() || envelope.kind == EventType::ModelClosed)
     {
         let kept = match grows {
             true => session.grow_beginning(response_id, provider, translated.rest),

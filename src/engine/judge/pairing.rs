@@ -1,9 +1,9 @@
 //! Which call a start or a result means.
 //!
 //! By its id, where calls have one. Calls of a model and of several MCP servers may share one: then tool and server
-//! say which is meant, and where they leave it open, the one of which less may happen. Gemini's mostly have none, and a host that runs them makes up its own: there, a
-//! start means the first call of that tool that was not started, and the id that it names is the call's from then
-//! on. Results in a request answer the calls of the turn before them in order, tool by tool.
+//! say which is meant, and where they leave it open, the one of which less may happen. Gemini's mostly have none,
+//! and a host that runs them makes up its own: there, a start means the call of that tool with the arguments that it
+//! names, or the first that was not started, and the id that it names is the call's from then on. Results in a request answer the calls of the turn before them in order, tool by tool.
 
 use super::Run;
 use super::call::is_rpc;
@@ -41,7 +41,7 @@ impl Naming<'_> {
             }
             sources.push(source);
             let barred = call.status != CallStatus::Final || call.cancelled;
-            let exact = call.sha256.is_some_and(|sha| hex(&sha).as_bytes().eq_ignore_ascii_case(self.arguments_sha256));
+            let exact = call.sha256.is_some_and(|sha| is_hex(self.arguments_sha256, &sha));
             found = found.max(Some((barred, exact, !done(call), n)));
         }
         found.map(|(.., n)| n)
@@ -64,12 +64,19 @@ impl<'r> Run<'_, 'r> {
         if let Some(n) = naming.call(session, &done) {
             return Some(n);
         }
-        let Naming { id, tool, .. } = naming;
+        let Naming { id, tool, arguments_sha256, .. } = naming;
         let fits = |call: &Call| (tool.is_empty() || call.name == tool) && call.item_id.is_empty() && !done(call);
-        let n = session.without_ids().find(|(_, call)| fits(call)).map(|(n, _)| n)?;
+        // What it says of the arguments tells more than the order.
+        let exact = |call: &Call| call.sha256.is_some_and(|sha| is_hex(arguments_sha256, &sha));
+        let open = || session.without_ids().filter(|(_, call)| fits(call));
+        let n = open().find(|(_, call)| exact(call)).or_else(|| open().next()).map(|(n, _)| n)?;
         session.adopt(n, id);
         Some(n)
     }
+}
+
+fn is_hex(text: &[u8], digest: &[u8; 32]) -> bool {
+    text.len() == 64 && hex(digest).as_bytes().eq_ignore_ascii_case(text)
 }
 
 /// What a result calls its tool, on the wire.

@@ -90,7 +90,7 @@ pub fn translate<'r>(
             let undecodable = match joined(bump, beginning, data, is_stream(envelope), limits) {
                 Joined::Whole(data) => for_each_event(bump, data, limits, Some(&mut rest), &mut each),
                 // What was begun never went on.
-                Joined::Lost => for_each_event(bump, data, limits, None, &mut each).or(Some((data, syntax(0)))),
+                Joined::Lost => Some((data, syntax(0))),
             };
             out.undecodable = undecodable;
             if envelope.kind == EventType::ModelChunk {

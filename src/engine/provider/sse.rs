@@ -116,8 +116,8 @@ pub fn is_quiet(bytes: &[u8]) -> bool {
     quiet && any
 }
 
-/// Whether the next record begins a line: a host that publishes lines drops their ends, and no name and no
-/// comment goes on like a field.
+/// Whether the next record begins a line although the last one was not ended: a host that publishes lines or events
+/// drops their ends, and no name and no comment goes on like a field.
 pub(super) fn begins_anew(beginning: &[u8], next: &[u8]) -> bool {
     const FIELDS: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
     let last = Lines::new(beginning, 0).last();

@@ -139,16 +139,15 @@ impl Session<'_> {
         (path, value, more): (Value<'_>, LeafValue<'_>, bool),
         at: At,
         ready: &mut Vec<Ready>,
-    ) {
+    ) -> Option<u32> {
         let place = self.latest_arrival(exchange, slot);
         let n = match self.latest(exchange, place) {
             Some(n) if self.is_open(n) => n,
-            Some(_) => return,
+            Some(late) => return Some(late),
             None => {
                 let slot = self.next_arrival(exchange, slot, None, ready);
                 let orphan = Call { orphan: true, ..Call::new(exchange, slot, opened(at)) };
-                let Some(n) = self.admit(exchange, orphan, ready) else { return };
-                n
+                self.admit(exchange, orphan, ready)?
             }
         };
         let (path, text) = (path.text().unwrap_or_default(), text_of(value).unwrap_or_default());
@@ -158,7 +157,7 @@ impl Session<'_> {
             LeafValue::Bool(value) => Leaf::Bool(value),
             LeafValue::Null => Leaf::Null,
         };
-        let Some(call) = self.stored.conversation.calls.get_mut(&n) else { return };
+        let call = self.stored.conversation.calls.get_mut(&n)?;
         self.log.push_text(self.key, n, call);
         call.fragments = call.fragments.saturating_add(1);
         call.touched = call.touched.max(at.time);
@@ -167,18 +166,19 @@ impl Session<'_> {
         let client = call.executor == Executor::Client;
         if call.status != CallStatus::Open || !takes || !client {
             call.conflict = true;
-            return;
+            return None;
         }
         let before = call.text.len() as u64;
         let added = leaves::size(&path, leaf) as u64;
         let held = self.stored.index.bytes + added;
         if before + added > self.limits.call_bytes || held > self.limits.conversation_bytes {
             self.overflow(n, before + added, ready);
-            return;
+            return None;
         }
         call.source = TextSource::Leaves;
         leaves::push(&mut call.text, &path, leaf);
         self.stored.index.resize(before, before + added);
+        None
     }
     /// Leaves become the object that they mean; a call whose leaves mean none must not run.
     pub(super) fn assembled(&mut self, n: u32, status: CallStatus) -> CallStatus {

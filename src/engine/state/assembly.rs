@@ -81,7 +81,7 @@ impl Session<'_> {
                 return self.append(exchange, slot, *part, *text, at, ready);
             }
             Event::Leaf { slot, path, value, more } => {
-                self.leaf(exchange, *slot, (*path, *value, *more), at, ready);
+                return self.leaf(exchange, *slot, (*path, *value, *more), at, ready);
             }
             Event::Begin { id, again } => {
                 let id = id.map(kept).filter(|id| !id.is_empty());
@@ -107,7 +107,10 @@ impl Session<'_> {
             }
             Event::Item { call, status, listed } => {
                 let slot = self.next_arrival(exchange, call.slot, call.id, ready);
-                self.item(exchange, &CallFacts { slot, ..*call }, (*status, *listed), at, ready);
+                let late = self.item(exchange, &CallFacts { slot, ..*call }, (*status, *listed), at, ready);
+                if late.is_some() {
+                    return late;
+                }
                 if let Some(n) = self.latest(exchange, slot).filter(|_| call.slot.is_arrival()) {
                     self.without_arguments(n);
                 }
@@ -169,7 +172,9 @@ impl Session<'_> {
     /// shows that one is missing: no call of that response is whole any more, whatever comes behind.
     fn mark_lost(&mut self, exchange: u32, reason: CutReason) {
         let Some(known) = self.conversation().exchanges.get(&exchange) else { return };
-        if known.lost.is_none() && known.response != ResponseState::Ended {
+        // A response all of whose chunks look alike may go on behind an ending.
+        let over = known.response == ResponseState::Ended && !known.provider.has_choices();
+        if known.lost.is_none() && !over {
             self.edit_exchange(exchange, |e| e.lost = Some(reason));
         }
     }
@@ -235,8 +240,8 @@ impl Session<'_> {
         // Every chunk of such a response begins it: only another id is another response.
         let repeats = known.provider.has_choices();
         // A client that goes by places alone joins what both say.
-        let spliced =
-            repeats && known.response == ResponseState::Open && other && !self.open_calls(exchange).is_empty();
+        let open = repeats && known.response == ResponseState::Open;
+        let spliced = open && other && !self.open_calls(exchange).is_empty();
         let restart = match known.response {
             ResponseState::Awaited => false,
             ResponseState::Open => again || other,
@@ -264,7 +269,12 @@ impl Session<'_> {
                 e.refused = 0;
                 e.settled = Slots::default();
                 e.arrivals = 0;
-                e.lost = spliced.then_some(CutReason::Superseded);
+                e.lost = match (spliced, open) {
+                    (true, _) => Some(CutReason::Superseded),
+                    // What was lost of an open response may have been a part of what comes under the next id.
+                    (false, true) => e.lost,
+                    (false, false) => None,
+                };
             }
         });
     }

@@ -12,6 +12,7 @@ use super::{At, Ready};
 use crate::engine::Millis;
 use crate::engine::event::{Args, CallFacts, Form, ItemStatus, Name, Slot};
 use crate::engine::json::Value;
+use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 
 /// What an event says of a call's attributes; empty where it is silent.
@@ -182,7 +183,8 @@ impl Session<'_> {
         conflict
     }
 
-    /// The authoritative item. `how`: its status, and whether it stands in the response object's final list.
+    /// The authoritative item. `how`: its status, and whether it stands in the response object's final list. Gives
+    /// the call if it has ended with another text than this.
     pub(super) fn item(
         &mut self,
         exchange: u32,
@@ -190,7 +192,7 @@ impl Session<'_> {
         how: (ItemStatus, bool),
         at: At,
         ready: &mut Vec<Ready>,
-    ) {
+    ) -> Option<u32> {
         let (status, listed) = how;
         let attributes = Attributes::of(facts);
         let found = if listed { self.listed(exchange, facts, &attributes) } else { self.latest(exchange, facts.slot) };
@@ -200,7 +202,9 @@ impl Session<'_> {
             Some((n, call.is_open(), another, another || attributes.contradict(call, facts)))
         });
         let n = match known {
-            Some((_, false, _, false)) => return,
+            Some((n, false, _, false)) => {
+                return self.call(n).filter(|call| ended_otherwise(call, facts.args)).map(|_| n);
+            }
             Some((n, true, false, differs)) => {
                 self.describe(n, attributes, facts, !listed);
                 if differs {
@@ -211,8 +215,7 @@ impl Session<'_> {
             other => {
                 let conflict = other.is_some_and(|(n, _, another, _)| self.displace(n, another));
                 let call = fresh(exchange, facts, attributes, at, conflict);
-                let Some(n) = self.admit(exchange, call, ready) else { return };
-                n
+                self.admit(exchange, call, ready)?
             }
         };
         let whole = !matches!(facts.args, Args::Absent);
@@ -232,6 +235,7 @@ impl Session<'_> {
             }
         }
         self.close(n, status, at.time);
+        None
     }
 
     /// The call that a listed item is: the one at its slot with its id, the one with its id, the one with its
@@ -344,6 +348,15 @@ impl Session<'_> {
             }
         });
     }
+}
+
+/// Whether a call that was judged has another text than is said again behind its end. Values that are no text may
+/// be written in another way and be the same.
+fn ended_otherwise(call: &Call, args: Args<'_>) -> bool {
+    let Some((text, false)) = bytes(args) else { return false };
+    let empty = call.form != Form::FreeText && text.iter().all(u8::is_ascii_whitespace);
+    let text: &[u8] = if empty { b"{}" } else { &text };
+    call.sha256.is_some_and(|judged| judged[..] != Sha256::digest(text)[..])
 }
 
 /// The argument text of a value, and whether it is a raw one.
