@@ -44,6 +44,10 @@ pub fn touches_opaque<'r>(edit: &Edit<'r>, documents: &Documents<'r>) -> bool {
 /// The edits that replace a result by its provider's error form. `None`: the shape has none, so whatever
 /// holds the result is blocked. `note` is our own text.
 pub fn error_form<'r>(result: &ResultItem<'r>, note: &str) -> Option<Vec<Edit<'r>>> {
+    // Only an object can be told to be an error.
+    if result.item.kind() != Kind::Object {
+        return None;
+    }
     let text = json_string(&format!("[TOOL ERROR] {note}"));
     let mut edits = Vec::with_capacity(2);
     match result.shape {

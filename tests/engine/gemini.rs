@@ -685,3 +685,26 @@ fn recorded_sessions_are_let_through() {
     }
     assert!(judged > requests && requests > 5, "{judged} {requests}");
 }
+
+/// Found by fuzzing: what is no object has no error form, so the request that holds it is withheld.
+#[test]
+fn an_answer_that_is_no_object_is_not_made_one() {
+    let engine = crate::support::engine(sluicegate::engine::policy::Profile::Standard);
+    let event = |kind: &str, data: serde_json::Value| {
+        let event = serde_json::json!({"specversion": "1.0", "id": "e", "source": "/s", "type": format!("io.sluicegate.{kind}.v1"),
+            "provider": "gemini.live", "conversation": "c", "responseid": "r", "data": data});
+        event.to_string().into_bytes()
+    };
+    let mut partition = crate::support::Partition::new(&engine);
+    let call = serde_json::json!({"functionCall": {"name": "f", "willContinue": true}});
+    let lines = [
+        event("model.request", serde_json::json!({"setup": {"model": "m"}})),
+        event("model.chunk", serde_json::json!({"serverContent": {"modelTurn": {"parts": [call]}}})),
+        event("model.chunk", serde_json::json!({"serverContent": {"turnComplete": true}})),
+        event("model.request", serde_json::json!({"toolResponse": {"functionResponses": ["content"]}})),
+    ];
+    let all: Vec<_> = lines.iter().flat_map(|line| partition.feed(line)).collect();
+    for copy in all.iter().filter(|e| e.to == sluicegate::engine::To::Redacted) {
+        crate::support::body(copy);
+    }
+}
