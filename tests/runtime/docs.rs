@@ -1,6 +1,7 @@
 //! Generated pages are fresh, and the README says nothing that is not so.
 
 use crate::fixture::{root, run, text};
+use sluicegate::engine::wire::EventType;
 use sluicegate::runtime::config::{self, Need};
 use sluicegate::runtime::telemetry;
 use std::collections::HashMap;
@@ -18,6 +19,32 @@ fn fresh(path: &str, expected: &str) {
 #[test]
 fn the_metrics_page_is_fresh() {
     fresh("docs/metrics.md", &telemetry::reference());
+}
+
+/// Every type of event, every field of a verdict and of a finding, every member of a call's record.
+#[test]
+fn the_events_page_names_what_is_published() {
+    let page = std::fs::read_to_string(root("docs/events.md")).expect("the page");
+    let kinds = "model.request model.response model.chunk model.closed tool.started tool.result mcp.message render";
+    for kind in kinds.split(' ').map(|kind| format!("io.sluicegate.{kind}.v1")) {
+        assert!(EventType::from_name(&kind) != EventType::Unknown && page.contains(&kind), "{kind}");
+    }
+    let body = r#"{"id":"m","type":"message","role":"assistant","stop_reason":"tool_use","content":[{"type":"tool_use","id":"t","name":"f","input":{"a":1}}]}"#;
+    let output = run(&["check", "--format", "json", "--provider", "anthropic.messages", "-"], body.as_bytes());
+    let lines: Vec<serde_json::Value> =
+        text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let verdict = &lines[0]["value"];
+    let finding = &verdict["findings"][0];
+    let call: serde_json::Value = serde_json::from_str(lines[1]["value"].as_str().expect("text")).expect("a call");
+    let fields = |value: &serde_json::Value| value.as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
+    for field in [fields(verdict), fields(&call)].concat() {
+        // The subject's members stand in words, as do a finding's.
+        let said = page.contains(&format!("`{field}`")) || field == "executor";
+        assert!(said, "docs/events.md does not name {field}");
+    }
+    for field in fields(finding).iter().filter(|field| *field != "name") {
+        assert!(page.contains(field.as_str()), "docs/events.md does not name {field} of a finding");
+    }
 }
 
 /// The README's configuration file is the fixture, word for word.
