@@ -14,6 +14,7 @@ pub mod layer;
 pub mod policy;
 pub mod provider;
 pub mod redact;
+pub mod scan;
 pub mod state;
 pub mod verdict;
 pub mod wire;

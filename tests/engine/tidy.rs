@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Modules of the engine, lowest first: a module uses only those before it on its line's right side.
-const ARROWS: [(&str, &[&str]); 12] = [
+const ARROWS: [(&str, &[&str]); 13] = [
     ("layer", &[]),
     ("json", &["layer"]),
     ("event", &["json"]),
@@ -14,7 +14,8 @@ const ARROWS: [(&str, &[&str]); 12] = [
     ("wire", &["envelope", "event", "json", "layer", "provider"]),
     ("state", &["decision", "event", "json"]),
     ("digest", &["event", "state"]),
-    ("policy", &["decision", "digest", "event", "json", "layer", "state"]),
+    ("scan", &["json", "layer"]),
+    ("policy", &["decision", "digest", "event", "json", "layer", "scan", "state"]),
     ("verdict", &["decision", "digest", "json", "layer", "policy", "provider"]),
     ("redact", &["decision", "digest", "envelope", "event", "json", "layer"]),
 ];

@@ -20,9 +20,10 @@ pub use tools::{Definitions, ToolKnown};
 use super::Millis;
 use super::decision::{Checkpoint, Decision};
 use super::event::Provider;
-use super::event::{CutReason, Form, ResultItem, Started};
+use super::event::{CutReason, Form, Part, ResultItem, Started, ToolDef};
 use super::json::{JsonError, Value};
 use super::layer::{Layer, Span};
+use super::scan::text::Reader;
 use super::state::{Call, Conversation, Exchange};
 use serde::{Deserialize, Serialize};
 
@@ -109,15 +110,41 @@ pub enum Subject<'s, 'r> {
     Start(&'s StartSubject<'s, 'r>),
     Result(&'s ResultSubject<'s, 'r>),
     Request(&'s RequestSubject<'s, 'r>),
+    Definitions(&'s DefinitionsSubject<'s, 'r>),
+    Render(&'s RenderSubject<'s, 'r>),
 }
 
-impl Subject<'_, '_> {
+impl<'r> Subject<'_, 'r> {
     pub fn checkpoint(&self) -> Checkpoint {
         match self {
             Subject::Call(_) => Checkpoint::ToolCall,
             Subject::Start(_) => Checkpoint::ToolStart,
             Subject::Result(r) => r.checkpoint,
             Subject::Request(_) => Checkpoint::ModelRequest,
+            Subject::Definitions(_) => Checkpoint::ToolDefinitions,
+            Subject::Render(_) => Checkpoint::Render,
+        }
+    }
+
+    /// The texts in it that came from outside the operator's own code. A request has none of its own: its results
+    /// are subjects themselves.
+    fn read(&self, reader: &mut Reader<'r>) {
+        match self {
+            Subject::Call(call) => match (&call.args, call.cut) {
+                (Some(Ok(value)), _) => reader.value(*value),
+                (_, None) => reader.layer(call.layer),
+                (_, Some(_)) => {}
+            },
+            Subject::Result(result) => {
+                for part in &result.result.parts {
+                    if let Part::Text(value) | Part::Json(value) = part {
+                        reader.value(*value);
+                    }
+                }
+            }
+            Subject::Definitions(definitions) => definitions.values.iter().for_each(|value| reader.value(*value)),
+            Subject::Render(render) => reader.value(render.content),
+            Subject::Start(_) | Subject::Request(_) => {}
         }
     }
 }
@@ -178,6 +205,37 @@ pub struct RequestResult<'r> {
     pub action: Decision,
     /// UTF-8 bytes of its text parts after its own edits.
     pub text_bytes: u64,
+}
+
+/// Tools as a server lists them, or what it says of itself.
+#[derive(Debug)]
+pub struct DefinitionsSubject<'s, 'r> {
+    /// The server's name, if it has one.
+    pub server: Option<Value<'r>>,
+    pub tools: &'s [ToolDef<'r>],
+    /// What the server says of how to use it (`instructions`).
+    pub instructions: Option<Value<'r>>,
+    /// Everything in it that is read: the tools' definitions as they stand, and the instructions.
+    pub values: &'s [Value<'r>],
+}
+
+/// Something about to be shown to a person.
+#[derive(Debug)]
+pub struct RenderSubject<'s, 'r> {
+    pub format: Format,
+    pub content: Value<'r>,
+    /// The call whose result it is, if known.
+    pub call: Option<&'s Call>,
+}
+
+/// How a text is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    Html,
+    Markdown,
+    Text,
+    Terminal,
 }
 
 /// What a policy may look at beside its subject.

@@ -4,9 +4,10 @@
 //! `redact` makes the edits. A policy never decides about its own mode: [`Report::find`] answers what its
 //! finding comes to, and edits are kept only where that is [`Decision::Redact`].
 
-use super::{Evidence, Finding, Meta, Mode, Place, Rule, View};
+use super::{Evidence, Finding, Meta, Mode, Place, Rule, Subject, View};
 use crate::engine::decision::Decision;
 use crate::engine::layer::Edit;
+use crate::engine::scan::text::{Reader, Text};
 use bumpalo::Bump;
 
 /// Collects what policies say of one subject.
@@ -23,6 +24,7 @@ pub struct Report<'r> {
     /// A check that this subject calls for could not be made, so the verdict is not complete.
     pub incomplete: bool,
     bump: &'r Bump,
+    texts: Option<&'r [Text<'r>]>,
     speaker: Option<Speaker>,
 }
 
@@ -58,12 +60,22 @@ impl<'r> Report<'r> {
             not_observed: 0,
             incomplete: false,
             bump,
+            texts: None,
             speaker: None,
         }
     }
 
     pub fn bump(&self) -> &'r Bump {
         self.bump
+    }
+
+    /// The subject's texts, decoded when the first policy asks for them.
+    pub fn texts(&mut self, subject: &Subject<'_, 'r>) -> &'r [Text<'r>] {
+        *self.texts.get_or_insert_with(|| {
+            let mut reader = Reader::new(self.bump);
+            subject.read(&mut reader);
+            reader.finish()
+        })
     }
 
     pub(super) fn speak(&mut self, speaker: Speaker) {
@@ -100,6 +112,23 @@ impl<'r> Report<'r> {
             Some(speaker) if speaker.mode == Mode::Enforce => speaker.effect(rule),
             _ => Decision::Allow,
         }
+    }
+
+    /// A violation in a range of a text (bytes of its layer).
+    pub fn find_in(
+        &mut self,
+        rule: &'static Rule,
+        most: Decision,
+        text: &Text<'r>,
+        range: (usize, usize),
+        evidence: Evidence,
+    ) -> Decision {
+        let (start, end) = (range.0 as u32, range.1 as u32);
+        let place = match text.value {
+            Some(value) => Place::Value { value, range: Some((start, end)) },
+            None => Place::Span(text.span(range.0, range.1)),
+        };
+        self.find_at_most(rule, most, place, evidence)
     }
 
     /// A replacement that a finding asks for.

@@ -119,7 +119,7 @@ impl Policy for FinalArguments {
             Subject::Call(call) => check_call(call, report),
             Subject::Start(start) => check_start(start, view, report),
             Subject::Result(result) => check_result(result, view, report),
-            Subject::Request(_) => {}
+            _ => {}
         }
     }
 }

@@ -1,0 +1,11 @@
+//! Detectors: what stands in a text, whoever asks.
+//!
+//! Place in the journey: policies show their subject's texts to the detectors below, each of which reads bytes
+//! and answers with ranges of them. Several policies look for the same things (credentials in outputs, in
+//! descriptions, in errors), so what looks is here and what follows from it is theirs. Texts are decoded once,
+//! for all of them ([`text`]).
+//!
+//! Invariants: a detector is a function of the bytes; it takes time linear in them; its ranges are in order, apart
+//! from each other, and lie on character boundaries.
+
+pub mod text;
