@@ -14,6 +14,7 @@ mod chat;
 mod conformance;
 mod detect;
 mod docs;
+mod examples;
 mod field_bugs;
 mod framing;
 #[path = "../../fuzz/src/lib.rs"]

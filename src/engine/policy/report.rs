@@ -71,7 +71,7 @@ impl<'r> Report<'r> {
 
     /// The subject's texts, decoded when the first policy asks for them.
     pub fn texts(&mut self, subject: &Subject<'_, 'r>) -> &'r [Text<'r>] {
-        *self.texts.get_or_insert_with(|| {
+        self.texts.get_or_insert_with(|| {
             let mut reader = Reader::new(self.bump);
             subject.read(&mut reader);
             reader.finish()

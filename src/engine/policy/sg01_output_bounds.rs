@@ -25,10 +25,63 @@
 //! - `structuredContent` with 40 000 numbers: no part of the list would be the list, so it is withheld.
 //! - A `web_fetch` tool without `max_content_tokens`.
 //!
+//! ```example oversize_result
+//! option max_bytes=1024
+//! result "<<300*0123456789>>"
+//! ```
+//! ```example oversize_result
+//! option max_bytes=1024
+//! result {"source":"api:rows","content":[<<400*"0123456789",>>"end"]}
+//! ```
+//! ```example hard_limit
+//! option max_bytes=1024
+//! option block_bytes=2048
+//! result "<<300*0123456789>>"
+//! ```
+//! ```example too_deep
+//! option max_depth=3
+//! result {"a":{"b":{"c":{"d":1}}}}
+//! ```
+//! ```example oversize_total: anthropic.messages, openai.responses, openai.chat, xai.responses, xai.chat, gemini.generate_content, gemini.live
+//! option max_bytes=1024
+//! option max_total_bytes=1500
+//! call lookup {"page":1}
+//! call lookup {"page":2}
+//! result "<<1000*1>>"
+//! result "<<1000*2>>"
+//! ```
+//! ```example missing_provenance
+//! host "the door is open"
+//! ```
+//! ```example too_many_parts: anthropic.messages
+//! option max_parts=1
+//! event model.request {"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}]}]}
+//! ```
+//! ```example uncuttable_result: mcp
+//! option max_bytes=1024
+//! event mcp.message {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rows","arguments":{}}}
+//! event mcp.message {"jsonrpc":"2.0","id":1,"result":{"content":[],"structuredContent":{"rows":[<<900*1,>>1]}}}
+//! ```
+//! ```example unbounded_server_tool: anthropic.messages
+//! event model.request {"messages":[],"tools":[{"type":"web_fetch_20260209","name":"web_fetch"}]}
+//! ```
+//!
 //! # Holds
 //! - Output at or under the cap, also one that was cut before.
 //! - `{"source":"mcp:files","content":"…"}`, as an object or as a string that holds it.
 //! - The gate's own error form, which stands for an output that was withheld.
+//!
+//! ```example holds
+//! option max_bytes=1024
+//! result {"source":"api:doors","content":"open"}
+//! ```
+//! ```example holds
+//! host {"source":"api:doors","content":"open"}
+//! ```
+//! ```example holds
+//! option max_bytes=1024
+//! result "the door is open, <<20*and open, >>and stays so"
+//! ```
 //!
 //! # Options
 //! - `max_bytes` (65 536; at least 1 024, at most `block_bytes`), `block_bytes` (2 097 152).

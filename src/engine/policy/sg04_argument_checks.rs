@@ -22,11 +22,71 @@
 //! - `{}` for a tool that requires `to`: `schema_mismatch` with `required`.
 //! - `multi_tool_use.parallel`: `wrapped_calls`.
 //!
+//! ```example schema_mismatch: anthropic.messages, openai.responses, openai.chat, xai.responses, xai.chat, gemini.generate_content, gemini.live
+//! tool send_mail {"type":"object","required":["to"],"properties":{"to":{"type":"string"}}}
+//! call send_mail {}
+//! ```
+//! ```example unknown_tool: anthropic.messages, openai.responses, openai.chat, xai.responses, xai.chat, gemini.generate_content, gemini.live
+//! call send_mail {}
+//! ```
+//! ```example merged_calls: openai.responses, openai.chat, xai.responses, xai.chat
+//! call lookup {"city":"a"}{"city":"b"}
+//! ```
+//! ```example trailing_data: openai.responses, openai.chat, xai.responses, xai.chat
+//! call lookup {"a":1} x
+//! ```
+//! ```example invalid_json: openai.responses, openai.chat, xai.responses, xai.chat
+//! call lookup {"a":x}
+//! ```
+//! ```example duplicate_keys: openai.responses, openai.chat, xai.responses, xai.chat
+//! call lookup {"a":1,"a":2}
+//! ```
+//! ```example lone_surrogate: openai.responses, openai.chat, xai.responses, xai.chat
+//! call lookup {"a":"\ud83d"}
+//! ```
+//! ```example number_out_of_range: openai.responses, openai.chat, xai.responses, xai.chat
+//! call lookup {"a":1e999}
+//! ```
+//! ```example too_deep
+//! option max_depth=3
+//! call lookup {"a":{"b":{"c":{}}}}
+//! ```
+//! ```example too_large
+//! option max_bytes=1024
+//! call lookup {"a":"<<2000*x>>"}
+//! ```
+//! ```example wrapped_calls, schema_mismatch: openai.responses, openai.chat, xai.responses, xai.chat
+//! tool send_mail {"type":"object","required":["to"]}
+//! call multi_tool_use.parallel {"tool_uses":[{"recipient_name":"functions.send_mail","parameters":{}}]}
+//! ```
+//! ```example bad_schema: anthropic.messages, openai.responses, openai.chat, xai.responses, xai.chat, gemini.generate_content, gemini.live
+//! tool find {"$ref":"https://schemas.example/find.json"}
+//! call find {"q":1}
+//! ```
+//! ```example args_mismatch: openai.responses, xai.responses
+//! event model.chunk {"type":"response.created","response":{"id":"r","object":"response","status":"in_progress"}}
+//! event model.chunk {"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","id":"f","call_id":"c","name":"lookup","arguments":""}}
+//! event model.chunk {"type":"response.function_call_arguments.delta","output_index":0,"item_id":"f","delta":"{\"a\":1}"}
+//! event model.chunk {"type":"response.function_call_arguments.done","output_index":0,"item_id":"f","arguments":"{\"a\":2}"}
+//! event model.chunk {"type":"response.completed","response":{"id":"r","object":"response","status":"completed","output":[{"type":"function_call","id":"f","call_id":"c","name":"lookup","arguments":"{\"a\":2}","status":"completed"}]}}
+//! ```
+//!
 //! # Holds
 //! - Empty text of a final call is `{}`; `null` is `{}` where the schema accepts an empty object.
 //! - Integers above 2^53 (`imprecise_integer`, allow, low).
 //! - A tool that is deferred or found by tool search; calls that the provider runs.
 //! - Free text and code are bounded and well-formed, not parsed.
+//!
+//! ```example holds
+//! call lookup {"q":"a"}
+//! ```
+//! ```example holds: anthropic.messages, openai.responses, openai.chat, xai.responses, xai.chat, gemini.generate_content, gemini.live
+//! tool send_mail {"type":"object","required":["to"],"properties":{"to":{"type":"string"}}}
+//! call send_mail {"to":"door@house.example"}
+//! ```
+//! ```example holds: openai.responses, openai.chat, xai.responses, xai.chat
+//! call lookup {"n":9007199254740993}
+//! ```
 //!
 //! # Options
 //! - `max_bytes` (524 288; 1 024 to 8 388 608), `max_depth` (64; 1 to 128), `max_violations` (16; 1 to 64).

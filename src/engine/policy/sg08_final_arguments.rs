@@ -17,6 +17,27 @@
 //!   sent: `acted_on_cancelled`.
 //! - The host's `arguments_sha256` is not that of the final text: `started_with_other_arguments`.
 //!
+//! ```example cut_call: anthropic.messages, openai.responses, openai.chat, xai.responses, xai.chat, gemini.generate_content
+//! cut lookup {"q":"a"}
+//! ```
+//! ```example acted_on_incomplete: anthropic.messages, openai.responses, openai.chat, xai.responses, xai.chat, gemini.generate_content
+//! cut lookup {"q":"a"}
+//! start
+//! ```
+//! ```example started_before_final: anthropic.messages, openai.responses, openai.chat, xai.responses, xai.chat, gemini.generate_content
+//! open lookup {"q":"a"}
+//! start
+//! ```
+//! ```example started_with_other_arguments
+//! call lookup {"q":"a"}
+//! start other
+//! ```
+//! ```example acted_on_cancelled: gemini.live
+//! call lookup {"q":"a"}
+//! event model.chunk {"toolCallCancellation":{"ids":["call_1"]}}
+//! result "late"
+//! ```
+//!
 //! # Holds
 //! - A call is final by the terminal table and the host starts it with the same digest.
 //! - A cut call that was not started is answered by a result which says that it failed: the provider wants an
@@ -24,6 +45,12 @@
 //! - Starts of calls that nobody could have seen (a partial conversation, a history kept elsewhere, no
 //!   response on the topic): `not_observed`, once a conversation (`no_call`; `no_starts` where the host does not
 //!   tell of starts).
+//!
+//! ```example holds
+//! call lookup {"q":"a"}
+//! start
+//! result "a is open"
+//! ```
 //!
 //! # Options
 //! None.
