@@ -207,6 +207,14 @@ pub fn splice<'r>(root: &'r Layer<'r>, edits: &[Edit<'r>]) -> Result<Vec<u8>, No
     splice::splice(root, edits)
 }
 
+/// The bytes of a span with the edits that stand within it, of its layer or of layers below.
+///
+/// # Errors
+/// As for [`splice`], and if an edit reaches out of the span.
+pub fn splice_span<'r>(span: Span<'r>, edits: &[Edit<'r>]) -> Result<Vec<u8>, NotExact> {
+    splice::splice_span(span, edits)
+}
+
 /// Whether edits of layers below `layer` can be made exactly, as far as `layer`'s own bytes. All are lowered in
 /// one pass, so that many edits of one long text cost what one does.
 pub fn can_splice<'r>(layer: &'r Layer<'r>, edits: &[Edit<'r>]) -> bool {

@@ -12,6 +12,7 @@ mod bounds;
 mod bypass;
 mod chat;
 mod conformance;
+mod copies;
 mod detect;
 mod docs;
 mod examples;

@@ -939,6 +939,7 @@ fn the_largest_outputs_of_a_request_are_cut_first() {
         .zip(sizes)
         .map(|(data, text_bytes)| RequestResult {
             item: item(data, ResultShape::ResponsesOutput),
+            withheld: Decision::Allow,
             action: Decision::Allow,
             text_bytes,
         })

@@ -10,7 +10,7 @@
 use super::Run;
 use super::publish::Draft;
 use super::request::remembered;
-use super::result::{Content, mark_answered};
+use super::result::{Content, Copied, Settled, mark_answered};
 use crate::engine::digest::{Role, hex, push_json_string, sha256, short};
 use crate::engine::event::{
     Args, CallFacts, Event, Executor, Fate, Form, ItemStatus, Method, Name, Rpc, RpcSays, Side, Slot, Stop, ToolDef,
@@ -54,6 +54,7 @@ struct Held<'r> {
     draft: Draft<'r, 'static>,
     edits: Vec<Edit<'r>>,
     content: Content,
+    copied: Copied,
     first_seen: i64,
 }
 
@@ -407,7 +408,8 @@ impl<'a, 'r> Run<'a, 'r> {
         let edits = self.edits(&result, &mut draft, edits);
         session.head().said |= said;
         mark_answered(session, call);
-        left.results.push(Held { draft, edits, content, first_seen });
+        let copied = self.copied(&result, &edits, draft.fold().1);
+        left.results.push(Held { draft, edits, content, copied, first_seen });
     }
 
     /// The verdicts on a record's results, and the copy that they share.
@@ -433,7 +435,15 @@ impl<'a, 'r> Run<'a, 'r> {
                 held.draft.block("results_withheld", Evidence::Count { found: stuck, limit: 0 });
             }
             let (decision, action) = held.draft.fold();
-            self.remember(session, &held.content, decision, action, held.draft.complete, held.first_seen);
+            let settled = Settled {
+                decision,
+                action,
+                complete: held.draft.complete,
+                first_seen: held.first_seen,
+                copied: held.copied,
+                own: true,
+            };
+            self.remember(session, &held.content, settled);
             let oversize = self.observe_size(&held.draft, &held.content, &held.edits);
             self.out.observations.extend(oversize);
             said &= self.emit(held.draft).is_some();

@@ -96,7 +96,12 @@ impl<'a, 'r> Run<'a, 'r> {
             .results
             .iter()
             .zip(&judged)
-            .map(|(item, j)| RequestResult { item: item.clone(), action: j.action, text_bytes: j.text_bytes })
+            .map(|(item, j)| RequestResult {
+                item: item.clone(),
+                action: j.action,
+                text_bytes: j.text_bytes,
+                withheld: j.withheld,
+            })
             .collect();
         let subject = RequestSubject { body: request.body, results: &results, elsewhere: request.elsewhere };
         let (report, bits) = self.check(session, Some(exchange), &Subject::Request(&subject));

@@ -5,9 +5,10 @@ use super::publish::Draft;
 use super::{Run, call};
 use crate::engine::digest::{Role, short};
 use crate::engine::event::{Name, Part, ResultItem, ResultShape};
-use crate::engine::json::Value;
-use crate::engine::layer::Edit;
+use crate::engine::json::{self, JsonLimits, Kind, Value};
+use crate::engine::layer::{Edit, Layer, splice_span};
 use crate::engine::policy::{Evidence, Place, Profile, ResultSubject, Subject};
+use crate::engine::provider;
 use crate::engine::redact::error_form;
 use crate::engine::state::{Call, ResultFact, Session};
 use crate::engine::verdict::{Checkpoint, Decision, SubjectOut, engine_finding};
@@ -23,6 +24,28 @@ pub(super) struct Judged<'r> {
     pub edits: Vec<Edit<'r>>,
     /// Its text after those edits, bytes.
     pub text_bytes: u64,
+    /// What the copy leaves out that its host was given of the same output in an event of its own.
+    pub withheld: Decision,
+}
+
+/// The copy of a result, as far as it is remembered.
+#[derive(Clone, Copy)]
+pub(super) struct Copied {
+    content: Option<[u8; 16]>,
+    /// What it leaves out.
+    withheld: Decision,
+}
+
+/// What judging a result came to.
+#[derive(Clone, Copy)]
+pub(super) struct Settled {
+    pub decision: Decision,
+    pub action: Decision,
+    pub complete: bool,
+    pub first_seen: i64,
+    pub copied: Copied,
+    /// The copy is that of the result's own record, which its host was given in its place.
+    pub own: bool,
 }
 
 /// A result as the policies and the state see it.
@@ -59,7 +82,9 @@ impl<'a, 'r> Run<'a, 'r> {
         let copy = if withheld { None } else { self.copy(&mut draft, envelope, input, &edits) };
         // A copy that cannot be made, or does not fit, is a finding too.
         let (decision, action) = draft.fold();
-        self.remember(session, &content, decision, action, draft.complete, first_seen);
+        let copied = self.copied(result, &edits, action);
+        let settled = Settled { decision, action, complete: draft.complete, first_seen, copied, own: true };
+        self.remember(session, &content, settled);
         let oversize = self.observe_size(&draft, &content, &edits);
         self.out.observations.extend(oversize);
         let said_it = self.emit(draft).is_some();
@@ -84,6 +109,7 @@ impl<'a, 'r> Run<'a, 'r> {
         let content = self.content(result, &id);
         let known = session.result(&content.call_id, &short(content.digest)).cloned();
         let judged_before = known.as_ref().is_some_and(|fact| fact.policy == self.engine.policy_key());
+        let withheld = known.as_ref().map_or(Decision::Allow, |fact| fact.withheld);
         if let Some(fact) = &known
             && judged_before
             && fact.clean
@@ -94,6 +120,7 @@ impl<'a, 'r> Run<'a, 'r> {
                 action: Decision::Allow,
                 edits: Vec::new(),
                 text_bytes: content.text_bytes,
+                withheld,
             };
         }
         let (draft, edits, first_seen, said) =
@@ -101,7 +128,9 @@ impl<'a, 'r> Run<'a, 'r> {
         let (decision, action) = draft.fold();
         let text_bytes = text_after(result, content.text_bytes, &edits);
         if !judged_before {
-            self.remember(session, &content, decision, action, draft.complete, first_seen);
+            let copied = self.copied(result, &edits, action);
+            let settled = Settled { decision, action, complete: draft.complete, first_seen, copied, own: false };
+            self.remember(session, &content, settled);
             let oversize = self.observe_size(&draft, &content, &edits);
             self.out.observations.extend(oversize);
             let id = self.next_id(Checkpoint::ToolResult);
@@ -109,7 +138,7 @@ impl<'a, 'r> Run<'a, 'r> {
             session.head().said |= said;
         }
         mark_answered(session, found);
-        Judged { decision, action, edits, text_bytes }
+        Judged { decision, action, edits, text_bytes, withheld }
     }
 
     /// The provider ran the tool: a verdict cannot unsay what the model has read, so nothing is edited.
@@ -153,14 +182,17 @@ impl<'a, 'r> Run<'a, 'r> {
         let (draft, edits, first_seen, said) =
             self.draft(session, Checkpoint::ServerResult, result, found, content, Some(exchange));
         let (decision, action) = draft.fold();
-        self.remember(session, content, decision, action, draft.complete, first_seen);
+        let copied = Copied { content: None, withheld: Decision::Allow };
+        let settled = Settled { decision, action, complete: draft.complete, first_seen, copied, own: false };
+        self.remember(session, content, settled);
         let oversize = self.observe_size(&draft, content, &edits);
         self.out.observations.extend(oversize);
         let id = self.next_id(Checkpoint::ServerResult);
         self.emit(Draft { id, ..draft });
         session.head().said |= said;
         mark_answered(session, found);
-        Judged { decision, action, edits: Vec::new(), text_bytes: content.text_bytes }
+        let withheld = Decision::Allow;
+        Judged { decision, action, edits: Vec::new(), text_bytes: content.text_bytes, withheld }
     }
 
     /// The verdict in the making, and the edits that its action needs: what the policies asked for, or the
@@ -264,38 +296,72 @@ impl<'a, 'r> Run<'a, 'r> {
     /// Digest and sizes of a result, over its decoded parts, so that the same text compares equal however it
     /// is wrapped.
     pub(super) fn content(&self, result: &ResultItem<'r>, id: &[u8]) -> Content {
-        let keyed = self.keyed();
-        let mut stream = keyed.stream(Role::Content);
         let (mut text_bytes, mut bytes) = (0u64, 0u64);
-        let mut feed = |part: &[u8], is_text: bool| {
-            stream.part(part);
-            bytes += part.len() as u64;
-            if is_text {
-                text_bytes += part.len() as u64;
-            }
-        };
         for part in &result.parts {
-            match part {
-                Part::Text(value) => feed(&value.text().unwrap_or_default(), true),
-                Part::Json(value) => feed(value.raw(), true),
-                Part::Media { value, .. } | Part::Opaque { value, .. } => feed(value.raw(), false),
-            }
+            let (length, is_text) = match part {
+                Part::Text(value) => (value.text().map_or(0, |text| text.len()), true),
+                Part::Json(value) => (value.span().len(), true),
+                Part::Media { value, .. } | Part::Opaque { value, .. } => (value.span().len(), false),
+            };
+            bytes += length as u64;
+            text_bytes += if is_text { length as u64 } else { 0 };
         }
         // Where results bear no id, the tool tells them apart.
         let tool = if id.is_empty() { tool_of(result) } else { Cow::default() };
-        let call_id = short(keyed.digest(Role::CallId, &[id, &tool]));
-        Content { digest: stream.finish(), call_id, text_bytes, bytes }
+        let call_id = short(self.keyed().digest(Role::CallId, &[id, &tool]));
+        Content { digest: self.unwrapped(result), call_id, text_bytes, bytes }
     }
 
-    pub(super) fn remember(
-        &self,
-        session: &mut Session<'_>,
-        content: &Content,
-        decision: Decision,
-        action: Decision,
-        complete: bool,
-        first_seen: i64,
-    ) {
+    /// The digest of what a result says, whatever wire form it says it in.
+    fn unwrapped(&self, result: &ResultItem<'_>) -> [u8; 32] {
+        let mut stream = self.keyed().stream(Role::Content);
+        let mut feed = |part: &[u8]| {
+            // A stream of a command that said nothing is no part of what it said.
+            if !part.is_empty() {
+                stream.part(part);
+            }
+        };
+        let mut read = |value: Value<'_>| match value.kind() {
+            Kind::String => feed(&value.text().unwrap_or_default()),
+            _ => feed(value.raw()),
+        };
+        for part in &result.parts {
+            match part {
+                Part::Json(value) => match blocks(result.shape, *value) {
+                    Some(texts) => texts.into_iter().for_each(&mut read),
+                    None => read(*value),
+                },
+                Part::Text(value) => read(*value),
+                Part::Media { value, .. } | Part::Opaque { value, .. } => read(*value),
+            }
+        }
+        stream.finish()
+    }
+
+    /// What is remembered of the copy that these edits make.
+    pub(super) fn copied(&self, result: &ResultItem<'r>, edits: &[Edit<'r>], action: Decision) -> Copied {
+        // What was only put around a text keeps nothing from whoever reads it.
+        let cuts = edits.iter().any(|edit| !edit.span.is_empty());
+        let withheld = if action == Decision::Redact && !cuts { Decision::Allow } else { action };
+        let limits = &self.engine.settings.limits;
+        let limits = JsonLimits { depth: limits.json_depth, nodes: limits.json_nodes };
+        let read = || {
+            let bytes = splice_span(result.item.span(), edits).ok()?;
+            let layer = Layer::record(self.bump, self.bump.alloc_slice_copy(&bytes));
+            let item = json::parse(self.bump, layer, limits).ok()?;
+            Some(short(self.unwrapped(&provider::reread(self.bump, result.shape, item)?)))
+        };
+        let content = if edits.is_empty() { None } else { read() };
+        Copied { content, withheld }
+    }
+
+    pub(super) fn remember(&self, session: &mut Session<'_>, content: &Content, settled: Settled) {
+        let Settled { decision, action, complete, first_seen, copied, own } = settled;
+        let before = session.result(&content.call_id, &short(content.digest));
+        // What a host was given stands until it is given something else.
+        let given = before.filter(|_| !own);
+        let withheld = if own { copied.withheld } else { given.map_or(Decision::Allow, |fact| fact.withheld) };
+        let copy = copied.content.or(given.and_then(|fact| fact.copy));
         session.note_result(ResultFact {
             call_id: content.call_id,
             content: short(content.digest),
@@ -303,6 +369,8 @@ impl<'a, 'r> Run<'a, 'r> {
             clean: decision == Decision::Allow && action == Decision::Allow && complete,
             action,
             first_seen,
+            copy,
+            withheld,
         });
     }
 
@@ -328,6 +396,29 @@ impl<'a, 'r> Run<'a, 'r> {
         }
         seen
     }
+}
+
+/// What stands in a wrapping of the wire's: the one member of Gemini's answer, the texts of a host's list of
+/// blocks that are nothing but text.
+fn blocks<'r>(shape: ResultShape, value: Value<'r>) -> Option<Vec<Value<'r>>> {
+    match shape {
+        ResultShape::GeminiResponse => {
+            let mut members = value.members();
+            let (name, inner) = members.next()?;
+            let wraps = ["output", "result", "error"].iter().any(|known| name.is(known));
+            (wraps && members.next().is_none()).then(|| vec![inner])
+        }
+        ResultShape::Host if value.kind() == Kind::Array => value.items().map(text_block).collect(),
+        _ => None,
+    }
+}
+
+fn text_block<'r>(block: Value<'r>) -> Option<Value<'r>> {
+    let known = |name: &Value<'_>| name.is("type") || name.is("text");
+    let kind = block.get("type")?;
+    let is_text = ["text", "input_text", "output_text"].iter().any(|text| kind.is(text));
+    let text = block.get("text").filter(|text| text.kind() == Kind::String)?;
+    (is_text && block.members().all(|(name, _)| known(&name))).then_some(text)
 }
 
 /// The text of a result after its edits, bytes; rather too many than too few.

@@ -102,6 +102,17 @@ pub(super) fn splice<'r>(root: &'r Layer<'r>, edits: &[Edit<'r>]) -> Result<Vec<
     Ok(apply(root.bytes, &lowered(root, edits)?))
 }
 
+/// See [`super::splice_span()`].
+pub(super) fn splice_span<'r>(span: Span<'r>, edits: &[Edit<'r>]) -> Result<Vec<u8>, NotExact> {
+    let (start, end) = (span.start as usize, span.end as usize);
+    let changes = lowered(span.layer, edits)?;
+    if changes.iter().any(|change| change.start < start || change.end > end) {
+        return Err(NotExact);
+    }
+    let changes: Vec<Change> = changes.iter().map(|change| change.moved_down(start)).collect();
+    Ok(apply(span.bytes(), &changes))
+}
+
 /// The changes of the root that make these edits, settled. Each layer is walked once, however many edits it holds.
 pub(super) fn lowered<'r>(root: &'r Layer<'r>, edits: &[Edit<'r>]) -> Result<Vec<Change>, NotExact> {
     let mut groups: BTreeMap<(usize, Place), Group<'r>> = BTreeMap::new();

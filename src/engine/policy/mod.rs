@@ -205,6 +205,9 @@ pub struct RequestResult<'r> {
     pub action: Decision,
     /// UTF-8 bytes of its text parts after its own edits.
     pub text_bytes: u64,
+    /// What the copy leaves out that its host was given of this very content, in an event of its own (`tool.result`,
+    /// an MCP answer): nothing, parts of the text, or all of it.
+    pub withheld: Decision,
 }
 
 /// Tools as a server lists them, or what it says of itself.

@@ -33,7 +33,7 @@
 mod content;
 mod request;
 
-pub(super) use request::request;
+pub(super) use request::{request, tool_result};
 
 use super::{
     Translated, member, named, object, opaque, position, resembles, string, type_of, unclear, unknown_event,

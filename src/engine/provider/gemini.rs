@@ -31,6 +31,7 @@ mod request;
 mod results;
 
 pub(super) use request::request;
+pub(super) use results::function_response;
 
 use super::{Translated, opaque, position, resembles, unclear};
 use crate::engine::event::{CutReason, Event, Fate, Stop};

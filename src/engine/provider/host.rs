@@ -47,7 +47,7 @@ pub fn started(body: Value<'_>) -> Started<'_> {
     }
 }
 
-fn result(body: Value<'_>) -> ResultItem<'_> {
+pub(super) fn result(body: Value<'_>) -> ResultItem<'_> {
     let content = body.get("content");
     let read = content.filter(|content| !content.is_null()).map(|content| match content.kind() {
         Kind::String => Part::Text(content),

@@ -27,7 +27,7 @@ pub use detect::{detect, detect_provider};
 
 use super::envelope::{Envelope, EventType};
 pub use super::event::Provider;
-use super::event::{CutReason, Event, Slot};
+use super::event::{CutReason, Event, ResultItem, ResultShape, Slot};
 use super::json::{self, JsonError, JsonErrorKind, JsonLimits, Kind, Value};
 use super::layer::Layer;
 use bumpalo::Bump;
@@ -329,6 +329,22 @@ fn done_marker(bytes: &[u8]) -> bool {
 /// The slot that an event names by its wire position, whatever else it is.
 pub(super) fn place_of(value: Value<'_>) -> Option<Slot> {
     ["index", "output_index"].into_iter().find_map(|name| position(value, name)).map(|at| Slot(at, 0))
+}
+
+/// A result that stands for itself, read as its shape is: a copy's, to know what it says. `None` for shapes that
+/// only mean something where they stand.
+pub fn reread<'r>(bump: &'r Bump, shape: ResultShape, item: Value<'r>) -> Option<ResultItem<'r>> {
+    match shape {
+        ResultShape::AnthropicToolResult => Some(anthropic::tool_result(item)),
+        ResultShape::ResponsesOutput | ResultShape::PlainOutput | ResultShape::ShellOutput => {
+            openai::request::result(item)
+        }
+        ResultShape::ChatTool => Some(openai::chat::result(item)),
+        ResultShape::GeminiResponse => Some(gemini::function_response(item, &mut Translated::new(bump))),
+        ResultShape::McpResult => Some(mcp::answer::of_call(item)),
+        ResultShape::Host => Some(host::result(item)),
+        ResultShape::TypedOutput | ResultShape::McpAnswer | ResultShape::Server => None,
+    }
 }
 
 // What provider files share.

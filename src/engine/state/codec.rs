@@ -28,7 +28,7 @@ pub enum StateError {
 }
 
 /// The version this build writes.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 /// Bytes of argument text in one entry.
 pub(super) const PAGE: usize = 4096;

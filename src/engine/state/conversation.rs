@@ -436,6 +436,13 @@ pub struct ResultFact {
     pub clean: bool,
     pub action: Decision,
     pub first_seen: Millis,
+    /// Keyed digest of the content of its redacted or error-form copy, as that copy is read wherever it is put.
+    /// `None`: there is none, or its shape is not read apart.
+    pub copy: Option<[u8; 16]>,
+    /// What the copy that was made of its host's own event leaves out: nothing (`allow`, also where text was only
+    /// added), parts of the text, or all of it. A request carries results as they are until its copy is sent, so
+    /// what stands in one leaves this as it was.
+    pub withheld: Decision,
 }
 
 /// A set of tool definitions, as one request carried it.

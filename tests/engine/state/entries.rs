@@ -163,6 +163,8 @@ fn fact(n: u8) -> ResultFact {
         clean: true,
         action: Decision::Allow,
         first_seen: 0,
+        copy: None,
+        withheld: Decision::Allow,
     }
 }
 

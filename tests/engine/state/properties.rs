@@ -218,6 +218,8 @@ fn apply(state: &mut PartitionState, step: &Step, offset: i64) {
             clean: true,
             action: Decision::Allow,
             first_seen: offset,
+            copy: None,
+            withheld: Decision::Allow,
         }),
         Step::Started(_) => {
             let call = session.conversation().calls.keys().next().copied();

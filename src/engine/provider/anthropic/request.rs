@@ -121,7 +121,7 @@ fn turn<'r>(kind: &str, block: Value<'r>, role: Role, slot: Slot) -> Turn<'r> {
     }
 }
 
-fn tool_result(item: Value<'_>) -> ResultItem<'_> {
+pub(in crate::engine::provider) fn tool_result(item: Value<'_>) -> ResultItem<'_> {
     let content = item.get("content");
     let (failure, failure_value) = content::flag(item);
     ResultItem {

@@ -20,7 +20,7 @@ fn read<'r>(value: Option<Value<'r>>, parts: &mut Vec<Part<'r>>) {
 }
 
 /// `functionResponse`: an object of the tool's own making, and media beside it.
-pub(super) fn function_response<'r>(item: Value<'r>, out: &mut Translated<'r>) -> ResultItem<'r> {
+pub(in crate::engine::provider) fn function_response<'r>(item: Value<'r>, out: &mut Translated<'r>) -> ResultItem<'r> {
     let content = field(item, "response", out);
     let mut parts = Vec::new();
     read(content, &mut parts);

@@ -87,6 +87,14 @@ pub fn read<'r>(message: Value<'r>, says: RpcSays<'r>, method: Option<Method>, s
     Answer { result, unclear: parts.unclear }
 }
 
+/// The result of a `tools/call` by itself.
+pub fn of_call(result: Value<'_>) -> ResultItem<'_> {
+    let mut parts = Parts::default();
+    parts.object(result, &[CALL]);
+    let content = result.get("content");
+    ResultItem { content, parts: parts.found, ..ResultItem::new(ResultShape::McpResult, result) }
+}
+
 /// How a member is read.
 #[derive(Clone, Copy)]
 enum As {

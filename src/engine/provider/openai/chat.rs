@@ -32,7 +32,7 @@
 
 mod request;
 
-pub(in crate::engine::provider) use request::request;
+pub(in crate::engine::provider) use request::{request, result};
 
 use super::super::{Translated, member, named, object, opaque, resembles, string, type_of, unclear, unknown_event};
 use crate::engine::event::{Args, CallFacts, CutReason, Event, Executor, Fate, Form, ItemStatus, Name, Slot, Stop};

@@ -3,7 +3,7 @@
 use super::super::{Translated, member, named, opaque, string, type_of};
 use super::responses::conversation;
 use super::{items, results};
-use crate::engine::event::{Event, Slot, Turn};
+use crate::engine::event::{Event, ResultItem, Slot, Turn};
 use crate::engine::json::{Kind, Value};
 
 /// Who an item speaks for: a run of items of one side is one group.
@@ -57,6 +57,11 @@ pub(in crate::engine::provider) fn request<'r>(body: Value<'r>, elsewhere: bool,
 }
 
 /// One item as one or two turns, and its side; system items and tool lists have none.
+/// An item of `input` that is a client's output.
+pub(in crate::engine::provider) fn result(item: Value<'_>) -> Option<ResultItem<'_>> {
+    results::of_request(&type_of(item), item)
+}
+
 fn turns<'r>(item: Value<'r>, slot: Slot) -> ([Option<Turn<'r>>; 2], Option<Side>) {
     let kind = type_of(item);
     let model = |turn| ([Some(turn), None], Some(Side::Model));

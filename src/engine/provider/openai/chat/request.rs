@@ -80,7 +80,7 @@ fn turns<'r>(message: Value<'r>, role: Role, group: u32, out: &mut Translated<'r
 }
 
 /// The output that a client sends. The legacy one has a name in place of an id.
-fn result(item: Value<'_>) -> ResultItem<'_> {
+pub(in crate::engine::provider) fn result(item: Value<'_>) -> ResultItem<'_> {
     let content = item.get("content");
     ResultItem {
         content,
