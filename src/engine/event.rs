@@ -9,6 +9,10 @@
 //! streamed or whole, is `Begin`, any of the call and result events, `Stop` (how it ended is known), `End`
 //! (its terminal marker was seen). A whole body gives the same events as a stream.
 
+mod turn;
+
+pub use turn::{Party, Standing, Turn};
+
 use super::json::Value;
 
 /// The provider formats of the contract.
@@ -349,31 +353,6 @@ pub struct ToolDef<'r> {
     pub late: bool,
 }
 
-/// One item of a request's history.
-#[derive(Debug, Clone)]
-pub enum Turn<'r> {
-    /// An echoed call: its id and arguments as the client sends them back.
-    Call(CallFacts<'r>),
-    /// A tool's output that the client puts before the model.
-    Result(ResultItem<'r>),
-    /// A result of a provider-run tool echoed in the history, with what it says: judged where the conversation
-    /// did not judge it before.
-    Ran(ResultItem<'r>),
-    /// One that is not read: listed as not inspected.
-    ServerResult {
-        item: Value<'r>,
-        call_id: Option<Value<'r>>,
-    },
-    /// What the model said: text, reasoning.
-    Model(Value<'r>),
-    User(Value<'r>),
-    System(Value<'r>),
-    Opaque {
-        value: Value<'r>,
-        kind: &'static str,
-    },
-}
-
 /// What one record says, in order.
 #[derive(Debug, Clone)]
 pub enum Event<'r> {
@@ -385,9 +364,8 @@ pub enum Event<'r> {
     },
     /// A tool definition: of the request being read, or late, of the response being read.
     Tool(ToolDef<'r>),
-    /// `group` numbers the merged same-role message the item stands in.
     Turn {
-        group: u32,
+        at: Standing<'r>,
         turn: Turn<'r>,
     },
     RequestEnd,

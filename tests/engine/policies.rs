@@ -920,7 +920,7 @@ fn judge_request<'r>(
     results: &[RequestResult<'r>],
     policies: &Policies,
 ) -> Report<'r> {
-    let subject = RequestSubject { body, results, elsewhere: false };
+    let subject = RequestSubject { body, results, turns: &[], tools: &[], elsewhere: false };
     judge(policies, &a_conversation(Vec::new()), Subject::Request(&subject), bump)
 }
 

@@ -379,7 +379,7 @@ impl<'a, 'r> Run<'a, 'r> {
                         self.late_tool(session, n, tool);
                     }
                 }
-                (Event::Turn { group, turn }, Some(request)) => request.turn(*group, turn),
+                (Event::Turn { at, turn }, Some(request)) => request.turn(at, turn),
                 (Event::RequestEnd, _) => {
                     if let (Some(request), Some(n)) = (request.take(), exchange) {
                         self.request(session, envelope, input, n, &request);

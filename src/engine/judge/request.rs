@@ -5,10 +5,12 @@ use super::pairing::InOrder;
 use super::publish::Draft;
 use super::result::{Judged, text_of};
 use crate::engine::digest::{Role, short};
-use crate::engine::event::{Name, Provider, ResultItem, ToolDef, Turn};
+use crate::engine::event::{Name, Provider, ResultItem, Standing, ToolDef, Turn};
 use crate::engine::json::Value;
 use crate::engine::layer::Edit;
-use crate::engine::policy::{Evidence, Finding, Mode, Place, RequestResult, RequestSubject, Subject};
+use crate::engine::policy::{
+    Evidence, Finding, Mode, Place, RequestResult, RequestSubject, Subject, TurnKind, TurnView,
+};
 use crate::engine::state::{Session, Tool};
 use crate::engine::verdict::{Checkpoint, Decision, engine_finding};
 use crate::engine::wire::Envelope;
@@ -29,6 +31,8 @@ pub(super) struct Request<'r> {
     /// The names of echoed calls by id.
     called: HashMap<Cow<'r, [u8]>, Name<'r>>,
     opaque: Vec<(Value<'r>, &'static str)>,
+    /// Everything, in document order.
+    turns: Vec<TurnView<'r>>,
 }
 
 impl<'r> Request<'r> {
@@ -42,10 +46,22 @@ impl<'r> Request<'r> {
             ran: Vec::new(),
             called: HashMap::new(),
             opaque: Vec::new(),
+            turns: Vec::new(),
         }
     }
 
-    pub fn turn(&mut self, group: u32, turn: &Turn<'r>) {
+    pub fn turn(&mut self, at: &Standing<'r>, turn: &Turn<'r>) {
+        let kind = match turn {
+            Turn::Call(call) => TurnKind::Call(*call),
+            Turn::Result(_) => TurnKind::Result(self.results.len()),
+            Turn::Ran(result) => TurnKind::Ran { item: result.item, call_id: result.call_id },
+            Turn::ServerResult { item, call_id } => TurnKind::Ran { item: *item, call_id: *call_id },
+            Turn::Model(value) => TurnKind::Model(*value),
+            Turn::User(value) => TurnKind::User(*value),
+            Turn::System(value) => TurnKind::System(*value),
+            Turn::Opaque { value, kind } => TurnKind::Opaque { value: *value, kind },
+        };
+        self.turns.push(TurnView { at: *at, kind });
         match turn {
             Turn::Call(call) => {
                 if let Some(id) = call.id.and_then(|id| id.text()) {
@@ -60,7 +76,7 @@ impl<'r> Request<'r> {
                 {
                     result.tool = *name;
                 }
-                self.order.add(self.results.len(), group, &result);
+                self.order.add(self.results.len(), at.group, &result);
                 self.results.push(result);
             }
             Turn::Ran(result) => self.ran.push(result.clone()),
@@ -103,7 +119,13 @@ impl<'a, 'r> Run<'a, 'r> {
                 withheld: j.withheld,
             })
             .collect();
-        let subject = RequestSubject { body: request.body, results: &results, elsewhere: request.elsewhere };
+        let subject = RequestSubject {
+            body: request.body,
+            results: &results,
+            turns: &request.turns,
+            tools: &request.tools,
+            elsewhere: request.elsewhere,
+        };
         let (report, bits) = self.check(session, Some(exchange), &Subject::Request(&subject));
 
         let mut draft = Draft::new(self.next_id(Checkpoint::ModelRequest), Checkpoint::ModelRequest);

@@ -11,11 +11,13 @@ mod sg04_argument_checks;
 mod sg08_final_arguments;
 mod tools;
 pub mod truncate;
+mod turns;
 
 pub use registry::Policies;
 pub use report::Report;
 pub use schema::{Compiled, Dialect, SchemaCache};
 pub use tools::{Definitions, ToolKnown};
+pub use turns::{TurnKind, TurnView};
 
 use super::Millis;
 use super::decision::{Checkpoint, Decision};
@@ -196,6 +198,11 @@ pub struct RequestSubject<'s, 'r> {
     pub body: Value<'r>,
     /// Its client results in document order, each with what was decided for it.
     pub results: &'s [RequestResult<'r>],
+    /// Its history, in document order.
+    pub turns: &'s [TurnView<'r>],
+    /// The tools that it defines, late ones included.
+    pub tools: &'s [ToolDef<'r>],
+    /// Part of the history is not in it.
     pub elsewhere: bool,
 }
 

@@ -144,7 +144,7 @@ pub fn describe(event: &Event<'_>) -> String {
     match event {
         Event::RequestBegin { elsewhere, .. } => format!("request elsewhere={elsewhere}"),
         Event::Tool(definition) => format!("tool {}", tool(definition)),
-        Event::Turn { group, turn: item } => format!("turn {group} {}", turn(item)),
+        Event::Turn { at, turn: item } => format!("turn {} {}", at.group, turn(item)),
         Event::RequestEnd => "request-end".into(),
         Event::Begin { id, again } => format!("begin{} again={again}", option("id", *id)),
         Event::Open(facts) => format!("open {}", call(facts)),

@@ -2,7 +2,7 @@
 
 use super::super::{Translated, member, named, opaque, string, type_of};
 use super::{call, content, is_server_result, server_result};
-use crate::engine::event::{Event, Name, ResultItem, ResultShape, Slot, ToolDef, ToolFamily, Turn};
+use crate::engine::event::{Event, Name, Party, ResultItem, ResultShape, Slot, Standing, ToolDef, ToolFamily, Turn};
 use crate::engine::json::{Kind, Value};
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -28,23 +28,24 @@ pub(in crate::engine::provider) fn request<'r>(body: Value<'r>, elsewhere: bool,
         }
     }
     if let Some(system) = member(body, "system") {
-        push(0, Turn::System(system), out);
+        push(beside(system, Party::System), Turn::System(system), out);
     }
     let own = Own::new();
     if let Some(value) = member(body, "messages").filter(|messages| messages.kind() != Kind::Array) {
         let kind = "message";
-        push(0, Turn::Opaque { value, kind }, out);
+        push(beside(value, Party::Unknown), Turn::Opaque { value, kind }, out);
     }
     let mut group = 0;
     let mut last = None;
-    for message in body.get("messages").into_iter().flat_map(|m| m.items()) {
+    for (message, number) in body.get("messages").into_iter().flat_map(|m| m.items()).zip(0..) {
         let role = role(message);
         if matches!(role, Role::User | Role::Assistant) {
             // Consecutive messages of one role count as one; system messages among them do not part them.
             group += u32::from(last.is_some_and(|last| last != role));
             last = Some(role);
         }
-        blocks(message, role, group, out, &mut |block, out| {
+        let at = Standing { group, message: number, party: party(role), ..beside(message, Party::Unknown) };
+        blocks(message, role, at, out, &mut |block, out| {
             addition(body, &own, block, out);
         });
     }
@@ -60,11 +61,25 @@ fn role(message: Value<'_>) -> Role {
     }
 }
 
+fn party(role: Role) -> Party {
+    match role {
+        Role::User => Party::User,
+        Role::Assistant => Party::Model,
+        Role::System => Party::System,
+        Role::Unknown => Party::Unknown,
+    }
+}
+
+/// What stands in no message.
+fn beside(whole: Value<'_>, party: Party) -> Standing<'_> {
+    Standing { group: 0, message: 0, party, whole, seal: None }
+}
+
 /// The blocks of one message; `add` takes the tools that a system message brings.
 fn blocks<'r>(
     message: Value<'r>,
     role: Role,
-    group: u32,
+    at: Standing<'r>,
     out: &mut Translated<'r>,
     add: &mut dyn FnMut(Value<'r>, &mut Translated<'r>),
 ) {
@@ -72,10 +87,10 @@ fn blocks<'r>(
     let value = message;
     let content = match message.get("content") {
         Some(content) if role != Role::Unknown && matches!(content.kind(), Kind::String | Kind::Array) => content,
-        _ => return push(group, Turn::Opaque { value, kind }, out),
+        _ => return push(at, Turn::Opaque { value, kind }, out),
     };
     if content.kind() == Kind::String {
-        return push(group, said(role, content), out);
+        return push(at, said(role, content), out);
     }
     for (block, index) in content.items().zip(0..) {
         let kind = type_of(block);
@@ -83,7 +98,12 @@ fn blocks<'r>(
             add(block, out);
             continue;
         }
-        push(group, turn(&kind, block, role, Slot(index, 0)), out);
+        let seal = match &*kind {
+            "thinking" => named(block, "signature"),
+            "redacted_thinking" => named(block, "data"),
+            _ => None,
+        };
+        push(Standing { whole: block, seal, ..at }, turn(&kind, block, role, Slot(index, 0)), out);
     }
 }
 
@@ -196,6 +216,6 @@ fn definition(tool: Value<'_>, late: bool) -> Option<ToolDef<'_>> {
     })
 }
 
-fn push<'r>(group: u32, turn: Turn<'r>, out: &mut Translated<'r>) {
-    out.events.push(Event::Turn { group, turn });
+fn push<'r>(at: Standing<'r>, turn: Turn<'r>, out: &mut Translated<'r>) {
+    out.events.push(Event::Turn { at, turn });
 }

@@ -20,9 +20,9 @@
 //! - Sound and its transcripts are not read.
 
 use super::super::{Translated, opaque, unclear};
-use super::request::{contents, head, push};
+use super::request::{beside, contents, head, push};
 use super::{error, field, list, other, parts, results};
-use crate::engine::event::{CutReason, Event, Fate, Slot, Stop, Turn};
+use crate::engine::event::{CutReason, Event, Fate, Party, Slot, Stop, Turn};
 use crate::engine::json::{Kind, Value};
 
 /// The server's messages that bring nothing.
@@ -46,16 +46,17 @@ pub(in crate::engine::provider) fn request<'r>(body: Value<'r>, elsewhere: bool,
     }
     if let Some(input) = field(body, "realtimeInput", out) {
         known = true;
-        push(0, Turn::User(input), out);
+        push(beside(input, Party::User), Turn::User(input), out);
     }
     if let Some(response) = field(body, "toolResponse", out) {
         known = true;
         for item in list(response, "functionResponses", out) {
-            push(0, Turn::Result(results::function_response(item, out)), out);
+            let result = results::function_response(item, out);
+            push(beside(item, Party::User), Turn::Result(result), out);
         }
     }
     if !known {
-        push(0, Turn::Opaque { value: body, kind: "message" }, out);
+        push(beside(body, Party::Unknown), Turn::Opaque { value: body, kind: "message" }, out);
     }
     out.events.push(Event::RequestEnd);
 }

@@ -3,7 +3,7 @@
 use super::super::{Translated, named, opaque};
 use super::parts::{Payload, facts, payload};
 use super::{field, is_spelt, list, results};
-use crate::engine::event::{Event, Name, Slot, ToolDef, ToolFamily, Turn};
+use crate::engine::event::{Event, Name, Party, Slot, Standing, ToolDef, ToolFamily, Turn};
 use crate::engine::json::{Kind, Value};
 
 /// Who a content speaks for: a run of contents of one side is one group. Results stand in `user` or, in older
@@ -44,7 +44,7 @@ pub(super) fn head<'r>(body: Value<'r>, out: &mut Translated<'r>) {
         definitions(tool, out);
     }
     if let Some(system) = field(body, "systemInstruction", out) {
-        push(0, Turn::System(system), out);
+        push(beside(system, Party::System), Turn::System(system), out);
     }
 }
 
@@ -84,17 +84,17 @@ pub(super) fn contents<'r>(contents: Option<Value<'r>>, out: &mut Translated<'r>
     let Some(contents) = contents else { return };
     let mut group = 0;
     let mut last = None;
-    let mut each = |content: Value<'r>, out: &mut Translated<'r>| {
+    let mut each = |content: Value<'r>, message: u32, out: &mut Translated<'r>| {
         let side = side(content, out);
         if side.is_some() {
             group += u32::from(last.is_some() && last != side);
             last = side;
         }
-        self::content(content, side, group, out);
+        self::content(content, side, Standing { group, message, ..beside(content, Party::Unknown) }, out);
     };
     match contents.kind() {
-        Kind::Array => contents.items().for_each(|content| each(content, out)),
-        _ => each(contents, out),
+        Kind::Array => contents.items().zip(0..).for_each(|(content, message)| each(content, message, out)),
+        _ => each(contents, 0, out),
     }
 }
 
@@ -110,15 +110,25 @@ fn side<'r>(content: Value<'r>, out: &mut Translated<'r>) -> Option<Side> {
     }
 }
 
-fn content<'r>(content: Value<'r>, side: Option<Side>, group: u32, out: &mut Translated<'r>) {
+/// What stands in no content.
+pub(super) fn beside(whole: Value<'_>, party: Party) -> Standing<'_> {
+    Standing { group: 0, message: 0, party, whole, seal: None }
+}
+
+fn content<'r>(content: Value<'r>, side: Option<Side>, at: Standing<'r>, out: &mut Translated<'r>) {
     let Some(side) = side else {
         let kind = "message";
-        return push(group, Turn::Opaque { value: content, kind }, out);
+        return push(at, Turn::Opaque { value: content, kind }, out);
     };
     let parts = list(content, "parts", out);
     for (part, index) in parts.zip(0..) {
         let turn = turn(part, side, Slot(index, 0), out);
-        push(group, turn, out);
+        let party = match side {
+            Side::Model => Party::Model,
+            Side::User => Party::User,
+        };
+        let seal = field(part, "thoughtSignature", out).filter(|seal| seal.kind() == Kind::String);
+        push(Standing { party, whole: part, seal, ..at }, turn, out);
     }
 }
 
@@ -145,6 +155,6 @@ fn turn<'r>(part: Value<'r>, side: Side, slot: Slot, out: &mut Translated<'r>) -
     }
 }
 
-pub(super) fn push<'r>(group: u32, turn: Turn<'r>, out: &mut Translated<'r>) {
-    out.events.push(Event::Turn { group, turn });
+pub(super) fn push<'r>(at: Standing<'r>, turn: Turn<'r>, out: &mut Translated<'r>) {
+    out.events.push(Event::Turn { at, turn });
 }

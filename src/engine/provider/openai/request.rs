@@ -3,7 +3,7 @@
 use super::super::{Translated, member, named, opaque, string, type_of};
 use super::responses::conversation;
 use super::{items, results};
-use crate::engine::event::{Event, ResultItem, Slot, Turn};
+use crate::engine::event::{Event, Party, ResultItem, Slot, Standing, Turn};
 use crate::engine::json::{Kind, Value};
 
 /// Who an item speaks for: a run of items of one side is one group.
@@ -25,14 +25,14 @@ pub(in crate::engine::provider) fn request<'r>(body: Value<'r>, elsewhere: bool,
     out.events.push(Event::RequestBegin { body, elsewhere: elsewhere || referred });
     items::tools(body.get("tools"), None, false, out);
     if let Some(instructions) = member(body, "instructions") {
-        push(0, Turn::System(instructions), out);
+        push(beside(instructions, Party::System), Turn::System(instructions), out);
     }
     if let Some(text) = input.filter(|input| input.kind() == Kind::String) {
-        push(0, Turn::User(text), out);
+        push(beside(text, Party::User), Turn::User(text), out);
     }
     if let Some(value) = input.filter(|input| !matches!(input.kind(), Kind::String | Kind::Array | Kind::Null)) {
         let kind = "item";
-        push(0, Turn::Opaque { value, kind }, out);
+        push(beside(value, Party::Unknown), Turn::Opaque { value, kind }, out);
     }
     let mut group = 0;
     let mut last = None;
@@ -42,12 +42,14 @@ pub(in crate::engine::provider) fn request<'r>(body: Value<'r>, elsewhere: bool,
             group += u32::from(last.is_some() && last != side);
             last = side;
         }
-        for turn in turns.into_iter().flatten() {
-            push(group, turn, out);
-        }
         let kind = type_of(item);
+        let seal = named(item, "encrypted_content").filter(|_| kind == "reasoning");
+        let at = Standing { group, message: index, party: party(&turns, side), whole: item, seal };
+        for turn in turns.into_iter().flatten() {
+            push(at, turn, out);
+        }
         if matches!(&*kind, "" | "message") {
-            strange_parts(item, group, out);
+            strange_parts(item, at, out);
         }
         if matches!(&*kind, "mcp_list_tools" | "tool_search_output" | "additional_tools") {
             items::late_tools(item, out);
@@ -56,12 +58,26 @@ pub(in crate::engine::provider) fn request<'r>(body: Value<'r>, elsewhere: bool,
     out.events.push(Event::RequestEnd);
 }
 
-/// One item as one or two turns, and its side; system items and tool lists have none.
+fn party(turns: &[Option<Turn<'_>>; 2], side: Option<Side>) -> Party {
+    match (side, turns) {
+        (Some(Side::Model), _) => Party::Model,
+        (Some(Side::User), _) => Party::User,
+        (None, [Some(Turn::System(_)), _]) => Party::System,
+        (None, _) => Party::Unknown,
+    }
+}
+
+/// What stands in no list.
+fn beside(whole: Value<'_>, party: Party) -> Standing<'_> {
+    Standing { group: 0, message: 0, party, whole, seal: None }
+}
+
 /// An item of `input` that is a client's output.
 pub(in crate::engine::provider) fn result(item: Value<'_>) -> Option<ResultItem<'_>> {
     results::of_request(&type_of(item), item)
 }
 
+/// One item as one or two turns, and its side; system items and tool lists have none.
 fn turns<'r>(item: Value<'r>, slot: Slot) -> ([Option<Turn<'r>>; 2], Option<Side>) {
     let kind = type_of(item);
     let model = |turn| ([Some(turn), None], Some(Side::Model));
@@ -104,9 +120,9 @@ fn strange<'r>(value: Value<'r>, kind: &'static str) -> ([Option<Turn<'r>>; 2], 
 
 /// What stands in a message's content beside the parts that a message has: an output in there is none of the
 /// client's results, and read by the model all the same.
-fn strange_parts<'r>(message: Value<'r>, group: u32, out: &mut Translated<'r>) {
+fn strange_parts<'r>(message: Value<'r>, at: Standing<'r>, out: &mut Translated<'r>) {
     let Some(content) = member(message, "content").filter(|content| content.kind() != Kind::String) else { return };
-    let mut list = |value: Value<'r>, kind| push(group, Turn::Opaque { value, kind }, out);
+    let mut list = |value: Value<'r>, kind| push(Standing { whole: value, ..at }, Turn::Opaque { value, kind }, out);
     if content.kind() != Kind::Array {
         return list(content, "message");
     }
@@ -130,6 +146,6 @@ fn is_server_output(kind: &str, item: Value<'_>) -> bool {
     kind == "program_output" || kind == "tool_search_output" && by_server()
 }
 
-fn push<'r>(group: u32, turn: Turn<'r>, out: &mut Translated<'r>) {
-    out.events.push(Event::Turn { group, turn });
+fn push<'r>(at: Standing<'r>, turn: Turn<'r>, out: &mut Translated<'r>) {
+    out.events.push(Event::Turn { at, turn });
 }

@@ -2,7 +2,9 @@
 
 use super::super::super::{Translated, member, named, object, opaque, string, type_of};
 use super::{LEGACY, call, function};
-use crate::engine::event::{Event, Name, Part, ResultItem, ResultShape, Slot, ToolDef, ToolFamily, Turn};
+use crate::engine::event::{
+    Event, Name, Part, Party, ResultItem, ResultShape, Slot, Standing, ToolDef, ToolFamily, Turn,
+};
 use crate::engine::json::{Kind, Value};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -28,18 +30,26 @@ pub(in crate::engine::provider) fn request<'r>(body: Value<'r>, elsewhere: bool,
     }
     if let Some(value) = member(body, "messages").filter(|messages| messages.kind() != Kind::Array) {
         let kind = "message";
-        push(0, Turn::Opaque { value, kind }, out);
+        let at = Standing { group: 0, message: 0, party: Party::Unknown, whole: value, seal: None };
+        push(at, Turn::Opaque { value, kind }, out);
     }
     let mut group = 0;
     let mut last = None;
-    for message in body.get("messages").into_iter().flat_map(|messages| messages.items()) {
+    for (message, number) in body.get("messages").into_iter().flat_map(|messages| messages.items()).zip(0..) {
         let role = role(message);
         if matches!(role, Role::User | Role::Assistant | Role::Tool) {
             // Consecutive messages of one role count as one; system messages among them do not part them.
             group += u32::from(last.is_some_and(|last| last != role));
             last = Some(role);
         }
-        turns(message, role, group, out);
+        let party = match role {
+            Role::System => Party::System,
+            Role::User => Party::User,
+            Role::Assistant => Party::Model,
+            Role::Tool => Party::Tool,
+            Role::Unknown => Party::Unknown,
+        };
+        turns(message, role, Standing { group, message: number, party, whole: message, seal: None }, out);
     }
     out.events.push(Event::RequestEnd);
 }
@@ -55,7 +65,7 @@ fn role(message: Value<'_>) -> Role {
 }
 
 /// One message. An assistant's holds its calls too; a call in any other role still is one.
-fn turns<'r>(message: Value<'r>, role: Role, group: u32, out: &mut Translated<'r>) {
+fn turns<'r>(message: Value<'r>, role: Role, at: Standing<'r>, out: &mut Translated<'r>) {
     let turn = match role {
         Role::System => Turn::System(message),
         Role::User => Turn::User(message),
@@ -63,19 +73,20 @@ fn turns<'r>(message: Value<'r>, role: Role, group: u32, out: &mut Translated<'r
         Role::Tool => Turn::Result(result(message)),
         Role::Unknown => Turn::Opaque { value: message, kind: "message" },
     };
-    push(group, turn, out);
+    push(at, turn, out);
     let calls = member(message, "tool_calls");
     if let Some(value) = calls.filter(|calls| calls.kind() != Kind::Array) {
-        push(group, Turn::Opaque { value, kind: "item" }, out);
+        push(at, Turn::Opaque { value, kind: "item" }, out);
     }
     let calls = calls.into_iter().flat_map(|calls| calls.items()).zip(0..);
     let calls = calls.map(|(entry, place)| (entry, call(entry, Slot(place, 0))));
     let legacy = member(message, "function_call").map(|body| (body, function(body, body, Slot(LEGACY, 0))));
     for (value, call) in calls.chain(legacy) {
-        push(group, call.map_or(Turn::Opaque { value, kind: "item" }, Turn::Call), out);
+        let turn = call.map_or(Turn::Opaque { value, kind: "item" }, Turn::Call);
+        push(Standing { whole: value, ..at }, turn, out);
     }
     if !matches!(role, Role::Tool | Role::Unknown) {
-        strange_parts(message, group, out);
+        strange_parts(message, at, out);
     }
 }
 
@@ -107,9 +118,9 @@ fn part(value: Value<'_>) -> Part<'_> {
 }
 
 /// What stands in a message's content beside the parts that a message has: nobody looks into it.
-fn strange_parts<'r>(message: Value<'r>, group: u32, out: &mut Translated<'r>) {
+fn strange_parts<'r>(message: Value<'r>, at: Standing<'r>, out: &mut Translated<'r>) {
     let Some(content) = member(message, "content").filter(|content| content.kind() != Kind::String) else { return };
-    let mut list = |value: Value<'r>, kind| push(group, Turn::Opaque { value, kind }, out);
+    let mut list = |value: Value<'r>, kind| push(Standing { whole: value, ..at }, Turn::Opaque { value, kind }, out);
     if content.kind() != Kind::Array {
         return list(content, "message");
     }
@@ -151,6 +162,6 @@ fn define<'r>(tool: Value<'r>, body: Value<'r>, family: ToolFamily, out: &mut Tr
     }));
 }
 
-fn push<'r>(group: u32, turn: Turn<'r>, out: &mut Translated<'r>) {
-    out.events.push(Event::Turn { group, turn });
+fn push<'r>(at: Standing<'r>, turn: Turn<'r>, out: &mut Translated<'r>) {
+    out.events.push(Event::Turn { at, turn });
 }
