@@ -14,11 +14,11 @@
 //! Invariants: a layer's bytes are what its codec makes of its source; layers form a tree under one root;
 //! [`splice()`] changes no byte outside the lowered edits, and what it cannot lower exactly it refuses.
 //!
-//! Left out: a layer for compressed bytes (none of the wire formats carries them), and merging edits that
-//! overlap (which of two policies is right cannot be told from the bytes).
+//! Left out: a layer for compressed bytes (none of the wire formats carries them).
 
 mod base64;
 pub(in crate::engine) mod json_string;
+mod merge;
 mod splice;
 pub(in crate::engine) mod sse;
 
@@ -204,21 +204,38 @@ pub struct NotExact;
 /// # Errors
 /// [`NotExact`], also for an edit of a layer that does not descend from `root`.
 pub fn splice<'r>(root: &'r Layer<'r>, edits: &[Edit<'r>]) -> Result<Vec<u8>, NotExact> {
-    splice::splice(root, edits)
+    splice::splice(root, edits, &splice::strictly)
 }
 
-/// The bytes of a span with the edits that stand within it, of its layer or of layers below.
+/// Like [`splice()`], for edits of which none knows of the others: those that meet in a layer are merged, by the
+/// rule at the head of `layer/merge.rs`. `is_json` tells an array or object from other text.
 ///
 /// # Errors
-/// As for [`splice`], and if an edit reaches out of the span.
-pub fn splice_span<'r>(span: Span<'r>, edits: &[Edit<'r>]) -> Result<Vec<u8>, NotExact> {
-    splice::splice_span(span, edits)
+/// [`NotExact`], also where a merge could keep a byte that somebody replaced, or break JSON.
+pub fn merge<'r>(
+    root: &'r Layer<'r>,
+    edits: &[Edit<'r>],
+    is_json: &dyn Fn(&[u8]) -> bool,
+) -> Result<Vec<u8>, NotExact> {
+    splice::splice(root, edits, &|text, changes, rewritten| merge::settle(text, changes, rewritten, is_json))
 }
 
-/// Whether edits of layers below `layer` can be made exactly, as far as `layer`'s own bytes. All are lowered in
-/// one pass, so that many edits of one long text cost what one does.
-pub fn can_splice<'r>(layer: &'r Layer<'r>, edits: &[Edit<'r>]) -> bool {
-    splice::lowered(layer, edits).is_ok()
+/// The bytes of a span with the edits that stand within it, of its layer or of layers below, merged.
+///
+/// # Errors
+/// As for [`merge`], and if an edit reaches out of the span.
+pub fn merge_span<'r>(
+    span: Span<'r>,
+    edits: &[Edit<'r>],
+    is_json: &dyn Fn(&[u8]) -> bool,
+) -> Result<Vec<u8>, NotExact> {
+    splice::splice_span(span, edits, &|text, changes, rewritten| merge::settle(text, changes, rewritten, is_json))
+}
+
+/// Whether edits of layers below `layer` can be merged and made exactly, as far as `layer`'s own bytes. All are
+/// lowered in one pass, so that many edits of one long text cost what one does.
+pub fn can_merge<'r>(layer: &'r Layer<'r>, edits: &[Edit<'r>], is_json: &dyn Fn(&[u8]) -> bool) -> bool {
+    splice::lowered(layer, edits, &|text, changes, rewritten| merge::settle(text, changes, rewritten, is_json)).is_ok()
 }
 
 /// The outermost layer around this one.

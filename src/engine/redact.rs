@@ -1,16 +1,18 @@
 //! Redact: edits become bytes.
 //!
-//! A redacted record is the input with byte ranges replaced, nothing re-serialised. An edit that touches an
-//! opaque field, or that a layer cannot carry exactly, turns the action into `block`. A blocked result is
+//! A redacted record is the input with byte ranges replaced, nothing re-serialised. Edits of several policies that
+//! meet are merged (`layer/merge.rs` has the rule). An edit that touches an opaque field, that a layer cannot
+//! carry exactly, or that cannot be merged safely turns the action into `block`. A blocked result is
 //! replaced by the provider's own error form, so that an agent's loop can go on.
 
 use super::decision::Decision;
 use super::digest::push_json_string;
 use super::envelope::{Envelope, Mode};
 use super::event::{ResultItem, ResultShape};
-use super::json::{Documents, Kind, Segment, Value};
-use super::layer::{Edit, NotExact, Span, splice};
+use super::json::{Documents, JsonLimits, Kind, Segment, Value, parse};
+use super::layer::{Edit, Layer, NotExact, Span, Step, can_merge, merge, merge_span};
 use super::{Emission, Input, To};
+use bumpalo::Bump;
 
 /// Fields that a provider signs or that only it can read (`provider-formats` §10): never edited.
 const OPAQUE: &[&str] = &[
@@ -39,6 +41,38 @@ pub fn touches_opaque<'r>(edit: &Edit<'r>, documents: &Documents<'r>) -> bool {
         span = here.layer.source;
     }
     false
+}
+
+/// The root's bytes with the edits of all policies, those that meet merged.
+///
+/// # Errors
+/// [`NotExact`] if they cannot be made exactly; the action then becomes `block`.
+pub fn made<'r>(root: &'r Layer<'r>, edits: &[Edit<'r>]) -> Result<Vec<u8>, NotExact> {
+    merge(root, edits, &is_json)
+}
+
+/// The bytes of a span, for edits within it.
+///
+/// # Errors
+/// As for [`made`], and if an edit reaches out of the span.
+pub fn made_in<'r>(span: Span<'r>, edits: &[Edit<'r>]) -> Result<Vec<u8>, NotExact> {
+    merge_span(span, edits, &is_json)
+}
+
+/// Whether [`made`] can make them, as far as this layer's own bytes.
+pub fn can_be_made<'r>(layer: &'r Layer<'r>, edits: &[Edit<'r>]) -> bool {
+    can_merge(layer, edits, &is_json)
+}
+
+/// An array or object. In the text of a JSON string half of a surrogate pair may stand.
+fn is_json(text: &[u8]) -> bool {
+    let ends = (text.trim_ascii().first(), text.trim_ascii().last());
+    if !matches!(ends, (Some(b'{'), Some(b'}')) | (Some(b'['), Some(b']'))) {
+        return false;
+    }
+    let bump = Bump::new();
+    let layer = Layer::assembled(&bump, bump.alloc_slice_copy(text), Step::Hidden);
+    parse(&bump, layer, JsonLimits { depth: u32::MAX, nodes: u32::MAX }).is_ok()
 }
 
 /// The edits that replace a result by its provider's error form. `None`: the shape has none, so whatever
@@ -187,7 +221,7 @@ pub fn republish<'r>(
             header("ce_sgverdictid", stamp.verdict_id);
         }
     }
-    let value = if all.is_empty() { envelope.record.bytes.to_vec() } else { splice(envelope.record, &all)? };
+    let value = if all.is_empty() { envelope.record.bytes.to_vec() } else { made(envelope.record, &all)? };
     Ok(Emission { to: To::Redacted, key: input.key.map(<[u8]>::to_vec), headers, value: Some(value), timestamp: None })
 }
 

@@ -2,6 +2,8 @@
 
 #[path = "layer/codecs.rs"]
 mod codecs;
+#[path = "layer/merge.rs"]
+mod merge;
 #[path = "layer/nesting.rs"]
 mod nesting;
 #[path = "layer/sse.rs"]

@@ -647,7 +647,7 @@ fn judge_result(policies: &Policies, record: &str, shape: ResultShape) -> (Vec<S
         text_bytes: 0,
     };
     let report = judge(policies, &a_conversation(Vec::new()), Subject::Result(&subject), &bump);
-    let new = splice(layer, &report.edits).expect("edits compose");
+    let new = splice(layer, &[report.edits.clone(), report.cuts.clone()].concat()).expect("edits compose");
     (said(&report).findings, String::from_utf8(new).unwrap())
 }
 
@@ -942,12 +942,13 @@ fn the_largest_outputs_of_a_request_are_cut_first() {
             withheld: Decision::Allow,
             action: Decision::Allow,
             text_bytes,
+            growth: 0,
         })
         .collect();
     let report = judge_request(&bump, body, &results, &policies);
     assert_eq!(said(&report).findings, ["oversize_total"]);
     assert_eq!(report.recut, [0, 2]);
-    let new: serde_json::Value = serde_json::from_slice(&splice(layer, &report.edits).unwrap()).unwrap();
+    let new: serde_json::Value = serde_json::from_slice(&splice(layer, &report.cuts).unwrap()).unwrap();
     let sizes: Vec<usize> = (0..3).map(|n| new["input"][n]["content"].as_str().unwrap().len()).collect();
     assert!(sizes.iter().sum::<usize>() <= 65_536 && sizes[1] == 2000 && sizes[0].abs_diff(sizes[2]) < 16, "{sizes:?}");
 }
@@ -986,7 +987,8 @@ fn edits_in_a_nested_layer_compose() {
         text_bytes: 0,
     };
     let report = judge(&standard(), &a_conversation(Vec::new()), Subject::Result(&subject), &bump);
-    let new: serde_json::Value = serde_json::from_slice(&splice(outer, &report.edits).unwrap()).unwrap();
+    let new: serde_json::Value =
+        serde_json::from_slice(&splice(outer, &[report.edits.clone(), report.cuts.clone()].concat()).unwrap()).unwrap();
     let new: serde_json::Value = serde_json::from_str(new["data"].as_str().unwrap()).unwrap();
     assert_eq!(new["content"]["source"], "tool:t");
     assert!(new["content"]["content"].as_str().unwrap().contains("[sluicegate: "));

@@ -5,8 +5,9 @@ use super::publish::Draft;
 use crate::engine::digest::{Role, hex, push_json_string, sha256};
 use crate::engine::event::{Executor, Form, Provider};
 use crate::engine::json::{self, JsonLimits};
-use crate::engine::layer::{Layer, Step, splice};
+use crate::engine::layer::{Layer, Step};
 use crate::engine::policy::{CallSubject, Evidence, Profile, Subject};
+use crate::engine::redact;
 use crate::engine::state::{Call, CallStatus, Session};
 use crate::engine::verdict::{Checkpoint, Decision, Names, SubjectOut};
 use crate::engine::{Emission, Observation, To};
@@ -91,7 +92,7 @@ impl<'a, 'r> Run<'a, 'r> {
         let wanted = call.executor == Executor::Client || self.engine.settings.redacted.provider_calls;
         if cut.is_none() && wanted && draft.fold().1 < Decision::Block {
             let changed = match (draft.fold().1, report.edits.is_empty()) {
-                (Decision::Redact, false) => splice(layer, &report.edits).map(Some),
+                (Decision::Redact, false) => redact::made(layer, &report.edits).map(Some),
                 _ => Ok(None),
             };
             match changed {

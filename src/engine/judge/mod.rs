@@ -17,10 +17,10 @@ mod start;
 use super::digest::{Keyed, Role};
 use super::event::{CutReason, Event, Name, Side};
 use super::json::{Documents, JsonLimits, Value};
-use super::layer::{Edit, Layer, can_splice};
+use super::layer::{Edit, Layer};
 use super::policy::{Evidence, Place, Profile, Report, Subject, View};
 use super::provider::{self, Provider, Translated};
-use super::redact::touches_opaque;
+use super::redact::{can_be_made, touches_opaque};
 use super::state::{
     At, ExchangePart, Head, PartitionState, Ready, ResponseState, Sequence, Session, StateLimits, Want,
 };
@@ -483,7 +483,7 @@ impl<'a, 'r> Run<'a, 'r> {
     /// Whether every edit can be made, as far as the layer in which their subject stands, and none touches an
     /// opaque field. What cannot be made in the layers around it shows when the copy is made, which blocks too.
     fn editable(&self, edits: &[Edit<'r>], layer: &'r Layer<'r>) -> bool {
-        can_splice(layer, edits) && !edits.iter().any(|edit| touches_opaque(edit, &self.documents))
+        can_be_made(layer, edits) && !edits.iter().any(|edit| touches_opaque(edit, &self.documents))
     }
 
     fn view<'v>(&'v self, session: &'v Session<'_>, exchange: Option<u32>) -> View<'v> {

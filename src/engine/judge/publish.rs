@@ -35,6 +35,8 @@ pub(super) struct Draft<'r, 'n> {
     pub content_bytes: u64,
     pub idempotency_key: Option<String>,
     pub names: Option<Names<'n>>,
+    /// How many of its edits, the last ones, are cuts to a bound.
+    pub cuts: usize,
     /// The profile `monitor`: what blocks for want of a copy is said, and changes no action.
     pub monitored: bool,
 }
@@ -52,6 +54,7 @@ impl Draft<'_, '_> {
             content_bytes: 0,
             idempotency_key: None,
             names: None,
+            cuts: 0,
             monitored: false,
         }
     }

@@ -117,6 +117,7 @@ impl<'a, 'r> Run<'a, 'r> {
                 action: j.action,
                 text_bytes: j.text_bytes,
                 withheld: j.withheld,
+                growth: j.growth,
             })
             .collect();
         let subject = RequestSubject {
@@ -136,11 +137,12 @@ impl<'a, 'r> Run<'a, 'r> {
             draft.not_inspected.push((Place::Value { value: *value, range: None }, kind, "unknown item"));
             draft.complete = false;
         }
-        if draft.fold().1 == Decision::Redact && !self.editable(&report.edits, request.body.layer()) {
+        let own = [report.edits, report.cuts].concat();
+        if draft.fold().1 == Decision::Redact && !self.editable(&own, request.body.layer()) {
             draft.block("not_redactable", Evidence::None);
         }
         draft.findings.extend(self.of_results(&judged));
-        let edits = merge(&judged, &report.recut, report.edits);
+        let edits = all_edits(&judged, &report.recut, own);
 
         let publish = match self.engine.settings.redacted.publish {
             Publish::All => true,
@@ -209,11 +211,14 @@ impl<'a, 'r> Run<'a, 'r> {
 }
 
 /// The edits of the results and of the request itself. Where the request cuts a result anew, with a tighter
-/// bound, its edits stand in place of the result's own.
-fn merge<'r>(judged: &[Judged<'r>], recut: &[u32], own: Vec<Edit<'r>>) -> Vec<Edit<'r>> {
+/// bound, its cuts stand in place of the result's own.
+fn all_edits<'r>(judged: &[Judged<'r>], recut: &[u32], own: Vec<Edit<'r>>) -> Vec<Edit<'r>> {
     let recut: HashSet<u32> = recut.iter().copied().collect();
-    let kept = judged.iter().enumerate().filter(|(ix, _)| !recut.contains(&(*ix as u32)));
-    let mut edits: Vec<Edit<'r>> = kept.flat_map(|(_, j)| j.edits.iter().cloned()).collect();
+    let kept = |(ix, j): (usize, &Judged<'r>)| match recut.contains(&(ix as u32)) {
+        true => j.edits.get(..j.edits.len() - j.cuts).unwrap_or_default().to_vec(),
+        false => j.edits.clone(),
+    };
+    let mut edits: Vec<Edit<'r>> = judged.iter().enumerate().flat_map(kept).collect();
     edits.extend(own);
     edits
 }

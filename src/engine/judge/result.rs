@@ -6,10 +6,10 @@ use super::{Run, call};
 use crate::engine::digest::{Role, short};
 use crate::engine::event::{Name, Part, ResultItem, ResultShape};
 use crate::engine::json::{self, JsonLimits, Kind, Value};
-use crate::engine::layer::{Edit, Layer, splice_span};
-use crate::engine::policy::{Evidence, Place, Profile, ResultSubject, Subject};
+use crate::engine::layer::{Edit, Layer};
+use crate::engine::policy::{Evidence, Place, Profile, ResultSubject, Subject, growth};
 use crate::engine::provider;
-use crate::engine::redact::error_form;
+use crate::engine::redact::{self, error_form};
 use crate::engine::state::{Call, ResultFact, Session};
 use crate::engine::verdict::{Checkpoint, Decision, SubjectOut, engine_finding};
 use crate::engine::wire::Envelope;
@@ -22,8 +22,12 @@ pub(super) struct Judged<'r> {
     pub action: Decision,
     /// What its safe copy needs.
     pub edits: Vec<Edit<'r>>,
+    /// How many of those, the last ones, are cuts to a bound.
+    pub cuts: usize,
     /// Its text after those edits, bytes.
     pub text_bytes: u64,
+    /// Of those, what edits other than cuts add.
+    pub growth: u64,
     /// What the copy leaves out that its host was given of the same output in an event of its own.
     pub withheld: Decision,
 }
@@ -119,14 +123,19 @@ impl<'a, 'r> Run<'a, 'r> {
                 decision: Decision::Allow,
                 action: Decision::Allow,
                 edits: Vec::new(),
+                cuts: 0,
                 text_bytes: content.text_bytes,
+                growth: 0,
                 withheld,
             };
         }
         let (draft, edits, first_seen, said) =
             self.draft(session, Checkpoint::ToolResult, result, found, &content, Some(exchange));
         let (decision, action) = draft.fold();
-        let text_bytes = text_after(result, content.text_bytes, &edits);
+        let cuts = draft.cuts;
+        let (others, cut) = edits.split_at(if cuts > 0 || action == Decision::Redact { edits.len() - cuts } else { 0 });
+        let growth = growth(result, others);
+        let text_bytes = text_after(result, content.text_bytes, cut) + growth;
         if !judged_before {
             let copied = self.copied(result, &edits, action);
             let settled = Settled { decision, action, complete: draft.complete, first_seen, copied, own: false };
@@ -138,7 +147,7 @@ impl<'a, 'r> Run<'a, 'r> {
             session.head().said |= said;
         }
         mark_answered(session, found);
-        Judged { decision, action, edits, text_bytes, withheld }
+        Judged { decision, action, edits, cuts, text_bytes, growth, withheld }
     }
 
     /// The provider ran the tool: a verdict cannot unsay what the model has read, so nothing is edited.
@@ -192,7 +201,8 @@ impl<'a, 'r> Run<'a, 'r> {
         session.head().said |= said;
         mark_answered(session, found);
         let withheld = Decision::Allow;
-        Judged { decision, action, edits: Vec::new(), text_bytes: content.text_bytes, withheld }
+        let text_bytes = content.text_bytes;
+        Judged { decision, action, edits: Vec::new(), cuts: 0, text_bytes, growth: 0, withheld }
     }
 
     /// The verdict in the making, and the edits that its action needs: what the policies asked for, or the
@@ -219,11 +229,13 @@ impl<'a, 'r> Run<'a, 'r> {
         let mut draft = Draft::new(id, checkpoint);
         draft.monitored = self.monitored();
         draft.findings = report.findings;
+        draft.cuts = report.cuts.len();
         draft.subject = self.result_subject(result, answered);
         draft.content_hmac = Some(content.digest);
         draft.content_bytes = content.bytes;
         self.uninspected(result, &mut draft);
-        let edits = self.edits(result, &mut draft, report.edits);
+        let asked = [report.edits, report.cuts].concat();
+        let edits = self.edits(result, &mut draft, asked);
         (draft, edits, first_seen, said)
     }
 
@@ -239,6 +251,9 @@ impl<'a, 'r> Run<'a, 'r> {
             if result.shape == ResultShape::Server || asked.is_empty() || !editable() {
                 draft.block("not_redactable", Evidence::None);
             }
+        }
+        if draft.fold().1 != Decision::Redact {
+            draft.cuts = 0;
         }
         match draft.fold().1 {
             Decision::Allow => Vec::new(),
@@ -346,7 +361,7 @@ impl<'a, 'r> Run<'a, 'r> {
         let limits = &self.engine.settings.limits;
         let limits = JsonLimits { depth: limits.json_depth, nodes: limits.json_nodes };
         let read = || {
-            let bytes = splice_span(result.item.span(), edits).ok()?;
+            let bytes = redact::made_in(result.item.span(), edits).ok()?;
             let layer = Layer::record(self.bump, self.bump.alloc_slice_copy(&bytes));
             let item = json::parse(self.bump, layer, limits).ok()?;
             Some(short(self.unwrapped(&provider::reread(self.bump, result.shape, item)?)))
@@ -383,6 +398,7 @@ impl<'a, 'r> Run<'a, 'r> {
         let mut seen = vec![Observation::ResultSize { provider: self.origin.provider, bytes: content.text_bytes }];
         let oversize = draft.findings.iter().find(|f| matches!(f.rule.name, "oversize_result" | "hard_limit"));
         if let Some(finding) = oversize {
+            let edits = edits.get(edits.len().saturating_sub(draft.cuts)..).filter(|_| draft.cuts > 0).unwrap_or(edits);
             let kept: u64 = edits.iter().map(|e| e.with.len() as u64).sum();
             let taken: u64 = edits.iter().map(|e| e.span.len() as u64).sum();
             let action = if draft.fold().1 == Decision::Allow { Decision::Allow } else { finding.effect };

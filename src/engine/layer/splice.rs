@@ -76,6 +76,17 @@ fn join_touching(changes: Vec<Change>) -> Vec<Change> {
     joined
 }
 
+/// The same bytes in the layer of which theirs is a part as it stands.
+fn unsliced<'r>(span: Span<'r>, root: &'r Layer<'r>) -> Span<'r> {
+    let mut span = span;
+    while let (Codec::Slice, Some(source), false) =
+        (span.layer.codec, span.layer.source, std::ptr::eq(span.layer, root))
+    {
+        span = Span { layer: source.layer, start: span.start + source.start, end: span.end + source.start };
+    }
+    span
+}
+
 /// Where a layer stands below the root: its sources and codecs, outermost first. Layers that were made
 /// twice from the same source have the same place.
 type Place = Vec<(u32, u32, Codec)>;
@@ -84,7 +95,7 @@ fn place<'r>(layer: &'r Layer<'r>, root: &'r Layer<'r>) -> Result<Place, NotExac
     let mut place = Place::new();
     let mut layer = layer;
     while !std::ptr::eq(layer, root) {
-        let source = layer.source.ok_or(NotExact)?;
+        let source = unsliced(layer.source.ok_or(NotExact)?, root);
         place.push((source.start, source.end, layer.codec));
         layer = source.layer;
     }
@@ -95,17 +106,35 @@ fn place<'r>(layer: &'r Layer<'r>, root: &'r Layer<'r>) -> Result<Place, NotExac
 struct Group<'r> {
     layer: &'r Layer<'r>,
     changes: Vec<Change>,
+    /// Changes of layers below it whose codecs wrote more than was asked for.
+    rewritten: Vec<Change>,
+}
+
+impl<'r> Group<'r> {
+    fn new(layer: &'r Layer<'r>) -> Self {
+        Self { layer, changes: Vec::new(), rewritten: Vec::new() }
+    }
+}
+
+/// How changes of one text become changes that stand apart: those that were asked for, and those of which a codec
+/// wrote more than that.
+pub(super) type Settle<'f> = &'f dyn Fn(&[u8], Vec<Change>, Vec<Change>) -> Result<Vec<Change>, NotExact>;
+
+/// Changes that meet are refused.
+pub(super) fn strictly(text: &[u8], mut changes: Vec<Change>, rewritten: Vec<Change>) -> Result<Vec<Change>, NotExact> {
+    changes.extend(rewritten);
+    settle(changes, text.len())
 }
 
 /// See [`super::splice()`].
-pub(super) fn splice<'r>(root: &'r Layer<'r>, edits: &[Edit<'r>]) -> Result<Vec<u8>, NotExact> {
-    Ok(apply(root.bytes, &lowered(root, edits)?))
+pub(super) fn splice<'r>(root: &'r Layer<'r>, edits: &[Edit<'r>], settle: Settle<'_>) -> Result<Vec<u8>, NotExact> {
+    Ok(apply(root.bytes, &lowered(root, edits, settle)?))
 }
 
-/// See [`super::splice_span()`].
-pub(super) fn splice_span<'r>(span: Span<'r>, edits: &[Edit<'r>]) -> Result<Vec<u8>, NotExact> {
+/// See [`super::merge_span()`].
+pub(super) fn splice_span<'r>(span: Span<'r>, edits: &[Edit<'r>], settle: Settle<'_>) -> Result<Vec<u8>, NotExact> {
     let (start, end) = (span.start as usize, span.end as usize);
-    let changes = lowered(span.layer, edits)?;
+    let changes = lowered(span.layer, edits, settle)?;
     if changes.iter().any(|change| change.start < start || change.end > end) {
         return Err(NotExact);
     }
@@ -114,29 +143,31 @@ pub(super) fn splice_span<'r>(span: Span<'r>, edits: &[Edit<'r>]) -> Result<Vec<
 }
 
 /// The changes of the root that make these edits, settled. Each layer is walked once, however many edits it holds.
-pub(super) fn lowered<'r>(root: &'r Layer<'r>, edits: &[Edit<'r>]) -> Result<Vec<Change>, NotExact> {
+pub(super) fn lowered<'r>(
+    root: &'r Layer<'r>,
+    edits: &[Edit<'r>],
+    settle: Settle<'_>,
+) -> Result<Vec<Change>, NotExact> {
     let mut groups: BTreeMap<(usize, Place), Group<'r>> = BTreeMap::new();
     for Edit { span, with } in edits {
+        let span = unsliced(*span, root);
         let place = place(span.layer, root)?;
         let change = Change { start: span.start as usize, end: span.end as usize, with: with.clone() };
-        groups
-            .entry((place.len(), place))
-            .or_insert_with(|| Group { layer: span.layer, changes: Vec::new() })
-            .changes
-            .push(change);
+        groups.entry((place.len(), place)).or_insert_with(|| Group::new(span.layer)).changes.push(change);
     }
-    while let Some(((depth, mut place), Group { layer, changes })) = groups.pop_last() {
-        let changes = settle(changes, layer.bytes.len())?;
+    while let Some(((depth, mut place), Group { layer, changes, rewritten })) = groups.pop_last() {
+        let changes = settle(layer.bytes, changes, rewritten)?;
         let Some(source) = layer.source.filter(|_| depth > 0) else {
             return Ok(changes);
         };
+        let source = unsliced(source, root);
         let lowered = lower(layer, source, changes).ok_or(NotExact)?;
         place.pop();
-        groups
-            .entry((depth - 1, place))
-            .or_insert_with(|| Group { layer: source.layer, changes: Vec::new() })
-            .changes
-            .extend(lowered);
+        let outer = groups.entry((depth - 1, place)).or_insert_with(|| Group::new(source.layer));
+        match layer.codec {
+            Codec::Slice | Codec::JsonString => outer.changes.extend(lowered),
+            Codec::SseData | Codec::Base64 => outer.rewritten.extend(lowered),
+        }
     }
     Ok(Vec::new())
 }
@@ -212,7 +243,7 @@ pub(super) fn map_range<'r>(span: Span<'r>, root: &'r Layer<'r>) -> Option<(usiz
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Step, can_splice};
+    use super::super::{Step, can_merge};
     use super::*;
     use bumpalo::Bump;
     use json_string::{Pieces, WALKED, escape_text};
@@ -234,7 +265,7 @@ mod tests {
             .map(|string| Edit { span: Span { layer: string, start: 1, end: 3 }, with: b"x".to_vec() })
             .collect();
         WALKED.set(0);
-        assert!(can_splice(record, &edits));
+        assert!(can_merge(record, &edits, &|_| false));
         let pieces = Pieces::new(&literal).count() + COUNT as usize * Pieces::new(inner.as_bytes()).count();
         assert!((1..=pieces).contains(&WALKED.get()), "{} of {pieces}", WALKED.get());
     }

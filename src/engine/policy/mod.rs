@@ -14,7 +14,7 @@ pub mod truncate;
 mod turns;
 
 pub use registry::Policies;
-pub use report::Report;
+pub use report::{Report, growth};
 pub use schema::{Compiled, Dialect, SchemaCache};
 pub use tools::{Definitions, ToolKnown};
 pub use turns::{TurnKind, TurnView};
@@ -93,6 +93,8 @@ pub struct OptionsProblem {
 /// A policy.
 pub trait Policy: Sized + Send + Sync {
     const META: Meta;
+    /// It looks when all others have: what it asks for depends on their edits.
+    const LAST: bool = false;
     type Options: Default + Clone + Serialize + for<'de> Deserialize<'de>;
     /// Every option that cannot hold, so that an operator sees all of them at once.
     fn problems(_options: &Self::Options) -> Vec<OptionsProblem> {
@@ -215,6 +217,8 @@ pub struct RequestResult<'r> {
     /// What the copy leaves out that its host was given of this very content, in an event of its own (`tool.result`,
     /// an MCP answer): nothing, parts of the text, or all of it.
     pub withheld: Decision,
+    /// Of those, bytes that edits other than cuts add.
+    pub growth: u64,
 }
 
 /// Tools as a server lists them, or what it says of itself.

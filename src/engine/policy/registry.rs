@@ -29,10 +29,15 @@ macro_rules! registry {
             }
 
             fn check<'r>(&self, subject: &Subject<'_, 'r>, view: &View<'_>, report: &mut Report<'r>) {
-                $(if let Some((speaker, policy)) = &self.$field {
-                    report.speak(*speaker);
-                    policy.check(subject, view, report);
-                })+
+                for last in [false, true] {
+                    $(if let Some((speaker, policy)) = &self.$field
+                        && <$policy as Policy>::LAST == last
+                    {
+                        report.speak(*speaker);
+                        policy.check(subject, view, report);
+                    })+
+                }
+                report.findings.sort_by_key(|finding| finding.policy.number);
             }
         }
 

@@ -6,6 +6,7 @@
 
 use super::{Evidence, Finding, Meta, Mode, Place, Rule, Subject, View};
 use crate::engine::decision::Decision;
+use crate::engine::event::ResultItem;
 use crate::engine::layer::Edit;
 use crate::engine::scan::text::{Reader, Text};
 use bumpalo::Bump;
@@ -16,8 +17,10 @@ pub struct Report<'r> {
     pub findings: Vec<Finding<'r>>,
     /// What a redaction needs. An edit that touches an opaque field is refused later and blocks.
     pub edits: Vec<Edit<'r>>,
-    /// Requests only: results (by index) whose earlier edits of this kind are void, because edits of the same
-    /// extents with a smaller bound stand in [`Report::edits`].
+    /// What a bound leaves out: edits too, kept apart because a tighter bound may stand in their place.
+    pub cuts: Vec<Edit<'r>>,
+    /// Requests only: results (by index) whose own cuts are void, because cuts with a smaller bound stand in
+    /// [`Report::cuts`].
     pub recut: Vec<u32>,
     /// Codes that say `not_observed` now, one bit a policy number.
     pub not_observed: u32,
@@ -50,12 +53,23 @@ impl Speaker {
     }
 }
 
+/// How much longer edits make what a result says, bytes; what others make shorter is not counted against it.
+pub fn growth(result: &ResultItem<'_>, edits: &[Edit<'_>]) -> u64 {
+    let content = result.content.unwrap_or(result.item).span();
+    let is_said = |edit: &&Edit<'_>| {
+        let inside = content.start <= edit.span.start && edit.span.end <= content.end;
+        !std::ptr::eq(edit.span.layer, content.layer) || inside
+    };
+    edits.iter().filter(is_said).map(|edit| edit.with.len().saturating_sub(edit.span.len()) as u64).sum()
+}
+
 impl<'r> Report<'r> {
     /// An empty report for one subject. Layers that policies make live in `bump`, the arena of the record.
     pub fn new(bump: &'r Bump) -> Self {
         Self {
             findings: Vec::new(),
             edits: Vec::new(),
+            cuts: Vec::new(),
             recut: Vec::new(),
             not_observed: 0,
             incomplete: false,

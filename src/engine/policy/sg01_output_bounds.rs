@@ -101,7 +101,7 @@ mod provenance;
 use super::truncate::{self, Bound};
 use super::{
     Evidence, Meta, OptionsProblem, Place, Policy, Profile, Report, RequestSubject, ResultSubject, Rule, Severity,
-    Subject, View,
+    Subject, View, growth,
 };
 use crate::engine::decision::Decision;
 use crate::engine::event::{Name, Part, ResultItem, ResultShape};
@@ -216,6 +216,8 @@ impl Policy for OutputBounds {
         ],
     };
     type Options = Options;
+    /// What others add counts too, so that the copy is within the bound.
+    const LAST: bool = true;
 
     fn problems(options: &Options) -> Vec<OptionsProblem> {
         let mut found = Vec::new();
@@ -290,22 +292,25 @@ impl OutputBounds {
             return;
         }
         let wrapper = provenance::check(subject, max_bytes as usize, report);
-        // A wrapped output is as long as what is published, so that the published one is not cut again.
+        // An output that is wrapped or edited is as long as what is published, so that the published one is not
+        // cut again.
         let wrapped = wrapper.as_ref().map(|wrapper| wrapper.len() + wrapper.content.span().len());
-        let measured = wrapped.unwrap_or(0).max(bytes as usize);
+        let growth = growth(result, &report.edits) as usize;
+        let measured = wrapped.unwrap_or(0).max(bytes as usize) + growth;
+        let room = (max_bytes as usize).saturating_sub(growth);
         if measured as u64 > max_bytes {
             let most = if result.shape == ResultShape::Server { Decision::Allow } else { Decision::Block };
             let evidence = Evidence::Bytes { found: measured as u64, limit: max_bytes };
             if report.find_at_most(&OVERSIZE_RESULT, most, place, evidence) == Decision::Redact {
                 let edits = match &wrapper {
                     Some(wrapper) => {
-                        let bound = self.bound(max_bytes as usize - wrapper.len());
+                        let bound = self.bound(room.saturating_sub(wrapper.len()));
                         Some(truncate::value(report.bump(), wrapper.content, bound))
                     }
-                    None => cut::cut(report.bump(), result, self.bound(max_bytes as usize)),
+                    None => cut::cut(report.bump(), result, self.bound(room)),
                 };
                 match edits {
-                    Some(edits) => report.edits.extend(edits),
+                    Some(cuts) => report.cuts.extend(cuts),
                     None => {
                         let evidence = Evidence::Bytes { found: measured as u64, limit: max_bytes };
                         report.find(&UNCUTTABLE_RESULT, place, evidence);
@@ -374,10 +379,11 @@ impl OutputBounds {
         let level = truncate::level_above(&sizes, limit as usize).unwrap_or(0);
         for (ix, (result, (size, least))) in request.results.iter().zip(sizes).enumerate() {
             let cap = level.max(least);
+            let room = cap.saturating_sub(result.growth as usize);
             if size > cap
-                && let Some(edits) = cut::cut(report.bump(), &result.item, self.bound(cap))
+                && let Some(cuts) = cut::cut(report.bump(), &result.item, self.bound(room))
             {
-                report.edits.extend(edits);
+                report.cuts.extend(cuts);
                 report.recut.push(ix as u32);
             }
         }
