@@ -34,6 +34,7 @@ mod poison;
 mod policies;
 mod providers;
 mod recorded;
+mod recorded_effects;
 mod schema;
 mod state;
 mod support;
