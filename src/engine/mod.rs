@@ -98,17 +98,23 @@ pub struct Limits {
     pub redacted_record_bytes: u64,
     /// One record of the dead-letter topic, bytes.
     pub deadletter_record_bytes: u64,
+    /// Calls of one response that may be open at once; more are cut.
     pub open_calls_per_response: u32,
+    /// Calls of one conversation that may be open at once.
     pub open_calls_per_conversation: u32,
     /// Settled calls, and results, remembered per conversation.
     pub history: u32,
+    /// State of one conversation, bytes.
     pub conversation_bytes: u64,
     /// State of one partition, bytes; the least recently used conversation goes first.
     pub partition_bytes: u64,
+    /// Nesting of a record's JSON.
     pub json_depth: u32,
+    /// Values and names in one JSON document.
     pub json_nodes: u32,
     /// `model.closed` missing: an open call is cut after this idle time, milliseconds.
     pub call_ttl_ms: u64,
+    /// A conversation without a record for this long is forgotten, milliseconds.
     pub conversation_ttl_ms: u64,
     /// How long a tool's start waits for the end of its call's response where two producers may have swapped them,
     /// milliseconds. 0: it is judged at once.

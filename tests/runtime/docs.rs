@@ -7,7 +7,7 @@ use sluicegate::runtime::telemetry;
 use std::collections::HashMap;
 
 /// `UPDATE=1 cargo test` rewrites the page.
-fn fresh(path: &str, expected: &str) {
+pub fn fresh(path: &str, expected: &str) {
     let file = root(path);
     if std::env::var_os("UPDATE").is_some() {
         std::fs::write(&file, expected).expect("the page is written");

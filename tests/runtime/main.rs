@@ -14,3 +14,4 @@ mod docs;
 mod fixture;
 mod metrics;
 mod panics;
+mod reference;

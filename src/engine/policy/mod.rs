@@ -322,6 +322,7 @@ pub struct Finding<'r> {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PolicySettings {
+    /// The base that everything below stands on.
     pub profile: Profile,
     /// The bundle's name, shown in verdicts.
     pub bundle: String,

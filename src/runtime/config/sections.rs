@@ -30,6 +30,7 @@ pub struct Config {
 pub struct Kafka {
     /// `host:port,host:port`. `run` needs it.
     pub bootstrap_servers: String,
+    /// The consumer group; instances of one group share the partitions.
     pub group: String,
     /// Names this process among its group; part of `transactional.id`. Default: the host name.
     pub instance: Option<String>,
@@ -44,6 +45,7 @@ pub struct Kafka {
     pub startup_timeout: Time,
     /// How long the group waits for a member that went silent.
     pub session_timeout: Time,
+    /// How the brokers are spoken to.
     pub security_protocol: SecurityProtocol,
     pub sasl: Sasl,
     /// PEM file of the authorities that sign the brokers' certificates.
@@ -56,8 +58,11 @@ pub struct Kafka {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Topics {
+    /// Where verdicts go.
     pub verdicts: String,
+    /// Where copies go that are safe to use, and the records of calls.
     pub redacted: String,
+    /// Where records go that cannot be read.
     pub deadletters: String,
 }
 
@@ -118,10 +123,13 @@ impl Mechanism {
     }
 }
 
+/// Credentials of a SASL protocol.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Sasl {
+    /// The SASL mechanism; needed where the protocol has SASL.
     pub mechanism: Option<Mechanism>,
+    /// The SASL user.
     pub username: Option<String>,
     /// A file that holds the password; a line end behind it is not part of it.
     pub password_file: Option<PathBuf>,
@@ -143,7 +151,9 @@ pub struct EngineSection {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct State {
+    /// What to do where the group's offsets lie before what the changelog says.
     pub on_offset_reset: OnOffsetReset,
+    /// What to do where the changelog is behind the offsets, or empty.
     pub on_loss: OnLoss,
     /// Memory for all conversations of an instance; divided by the number of input partitions, all of which
     /// one instance may have to hold. Unset: `engine.limits.partition_bytes` holds for each.
@@ -178,6 +188,7 @@ pub struct Worker {
     pub commit_min: Time,
     /// A transaction is committed at the latest after this.
     pub commit_interval: Time,
+    /// How long the broker waits for a transaction of a worker that went silent.
     pub transaction_timeout: Time,
     /// How long SIGTERM lets a worker finish.
     pub drain_timeout: Time,
@@ -193,6 +204,7 @@ pub struct Http {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Log {
+    /// How log lines are written.
     pub format: LogFormat,
     /// `error`, `warn`, `info`, `debug`, `trace`, or directives such as `info,sluicegate=debug`.
     pub level: String,
