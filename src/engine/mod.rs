@@ -192,6 +192,11 @@ pub enum Observation {
         action: verdict::Decision,
         removed: u64,
     },
+    /// A host did what a verdict does not allow: the rule that says so.
+    Bypass {
+        fleet: String,
+        kind: &'static str,
+    },
     /// An assembly ended: `final`, or a cut reason's label.
     Assembly {
         provider: Option<provider::Provider>,

@@ -172,6 +172,10 @@ metrics! {
         POLICY, closed("severity", &["low", "medium", "high", "critical"]), closed("mode", &["enforce", "monitor"])
     ] &[],
         "Policy findings, those of monitor mode included.";
+    bypasses: Counter "bypasses_total" [FLEET, closed("kind", &[
+        "started_despite_block", "started_before_verdict", "blocked_result_forwarded", "unredacted_result_forwarded",
+    ])] &[],
+        "What hosts did against a verdict, or without waiting for one.";
     oversize_results: Counter "oversize_results_total" [FLEET, PROVIDER, ACTION] &[],
         "Tool results over the byte cap.";
     oversize_bytes_removed: Counter "oversize_bytes_removed_total" [FLEET] &[],
@@ -402,6 +406,7 @@ impl Metrics {
             Observation::ResultSize { provider: p, bytes } => {
                 self.result_size.observe([provider(*p)], float(*bytes));
             }
+            Observation::Bypass { fleet, kind } => self.bypasses.inc([fleet, *kind]),
             Observation::Oversize { fleet, provider: p, action, removed } => {
                 self.oversize_results.inc([fleet, provider(*p), action.name()]);
                 self.oversize_bytes_removed.add([fleet], *removed);

@@ -386,12 +386,20 @@ struct Ran {
     actions: BTreeSet<String>,
     /// The data of each record as it may be used: its copy where there is one.
     safe: Vec<Value>,
+    /// Whether it is a request that may not be sent at all.
+    withheld: Vec<bool>,
     lines: Vec<String>,
 }
 
 fn run(example: &Example, engine: &Engine, lines: &[String]) -> Ran {
     let mut partition = Partition::new(engine);
-    let mut ran = Ran { findings: Vec::new(), actions: BTreeSet::new(), safe: Vec::new(), lines: Vec::new() };
+    let mut ran = Ran {
+        findings: Vec::new(),
+        actions: BTreeSet::new(),
+        safe: Vec::new(),
+        withheld: Vec::new(),
+        lines: Vec::new(),
+    };
     for line in lines {
         let emissions = partition.feed(line.as_bytes());
         for verdict in verdicts(&emissions) {
@@ -410,7 +418,10 @@ fn run(example: &Example, engine: &Engine, lines: &[String]) -> Ran {
         if let Some(copy) = copy {
             event["data"] = copy["data"].clone();
         }
+        let blocked = |verdict: &Value| verdict["checkpoint"] == "model_request" && verdict["action"] == "block";
+        let withheld = emissions.iter().all(|e| e.to != To::Redacted) && verdicts(&emissions).iter().any(blocked);
         ran.safe.push(event["data"].clone());
+        ran.withheld.push(withheld);
         ran.lines.push(event.to_string());
     }
     ran
@@ -465,7 +476,8 @@ fn every_example_of_every_policy_runs_for_every_provider_named() {
             }
             // What was made safe is safe: the second pass changes nothing.
             let again = run(&example, &engine, &ran.lines);
-            if again.safe != ran.safe {
+            let both = ran.safe.iter().zip(&again.safe).zip(&ran.withheld);
+            if both.into_iter().any(|((first, second), withheld)| !withheld && first != second) {
                 problems.push(format!("{at}: a second pass changes the copy"));
             }
         }

@@ -27,6 +27,7 @@ mod json;
 mod layer;
 mod mcp;
 mod network;
+mod obeying;
 mod oddities;
 mod order;
 mod pairing;

@@ -74,7 +74,8 @@ fn joined(parts: &[&[Vec<u8>]]) -> Vec<Vec<u8>> {
 #[test]
 fn an_early_start_waits_for_the_ending() {
     let engine = engine(WINDOW);
-    for (reason, action, rule) in [("tool_use", "allow", "-"), ("max_tokens", "block", "acted_on_incomplete")] {
+    let good = ("tool_use", "allow", "started_before_verdict");
+    for (reason, action, rule) in [good, ("max_tokens", "block", "acted_on_incomplete")] {
         // Ahead of the ending, ahead of the whole response.
         let ahead = joined(&[&[request(0)], &opening(10), &[started(20, "toolu_1")], &ending(30, reason)]);
         let given = run(&engine, &ahead);
@@ -152,7 +153,7 @@ fn a_start_that_waits_survives_a_restore() {
     partition.state = restored;
     let given: Vec<_> =
         ending(30, "tool_use").iter().flat_map(|line| starts(&verdicts(&partition.feed(line)))).collect();
-    assert_eq!(given, row("4", "allow", "-"));
+    assert_eq!(given, row("4", "allow", "started_before_verdict"));
 }
 
 /// Found by fuzzing: two members that are added to nothing stand apart.

@@ -54,6 +54,7 @@ fn every_registered_metric_is_in_the_table() {
         verdict("support", Decision::Block),
         Observation::Finding { policy: "SG08", severity: Severity::High, mode: Mode::Enforce },
         Observation::ResultSize { provider: None, bytes: 10 },
+        Observation::Bypass { fleet: "a".into(), kind: "started_despite_block" },
         Observation::Oversize { fleet: "a".into(), provider: None, action: Decision::Redact, removed: 5 },
         Observation::Assembly { provider: None, outcome: "final", fragments: 3 },
         Observation::Opaque { provider: None, kind: "image", count: 2 },

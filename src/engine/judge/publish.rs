@@ -23,6 +23,10 @@ const MAX_FINDINGS: usize = 256;
 /// What a verdict's record weighs beside its value and key: headers, and Kafka's own bytes.
 const VERDICT_OVERHEAD: u64 = 4 << 10;
 
+/// The policy whose findings are a host's bypasses, and its rule that is none.
+const BYPASS: &str = "SG15";
+const NOT_OBSERVED: &str = "not_observed";
+
 /// A verdict in the making.
 pub(super) struct Draft<'r, 'n> {
     pub id: String,
@@ -118,6 +122,10 @@ impl<'a, 'r> Run<'a, 'r> {
                 severity: finding.rule.severity,
                 mode: finding.mode,
             });
+            if finding.policy.code == BYPASS && finding.rule.name != NOT_OBSERVED {
+                let fleet = self.fleet_label();
+                self.out.observations.push(Observation::Bypass { fleet, kind: finding.rule.name });
+            }
         }
         let o = &self.origin;
         self.out.observations.push(Observation::Verdict {

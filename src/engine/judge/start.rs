@@ -32,7 +32,7 @@ impl<'a, 'r> Run<'a, 'r> {
         let early = open.unwrap_or(!session.conversation().head.partial);
         let waits = !self.off() && self.limits.reorder_window_ms > 0 && early && !id.is_empty();
         if !(waits && session.wait(self.waiting((&id, server), started))) {
-            self.start(session, &id, (exchange, found), started);
+            self.start(session, &id, (exchange, found), started, false);
         }
         if let Some(call) = found.and_then(|n| session.call_mut(n)) {
             call.started = true;
@@ -88,7 +88,7 @@ impl<'a, 'r> Run<'a, 'r> {
             if let Ok(body) = json::parse(self.bump, data, limits) {
                 let started = provider::host::started(body);
                 let found = own.meant(session, (&start.call_id, &start.server), &started);
-                own.start(session, &start.call_id, (None, found), &started);
+                own.start(session, &start.call_id, (None, found), &started, true);
             }
             (self.emitted, self.omitted) = (own.emitted, own.omitted);
         }
@@ -100,11 +100,12 @@ impl<'a, 'r> Run<'a, 'r> {
         id: &[u8],
         (exchange, found): (Option<u32>, Option<u32>),
         started: &Started<'r>,
+        early: bool,
     ) {
         if !self.off() {
             let conversation = session.conversation();
             let call = found.and_then(|n| conversation.calls.get(&n));
-            let subject = StartSubject { started: *started, call };
+            let subject = StartSubject { started: *started, call, early };
             let exchange = exchange.or(call.map(|c| c.exchange));
             let (report, said) = self.check(session, exchange, &Subject::Start(&subject));
             let mut draft = Draft::new(self.next_id(Checkpoint::ToolStart), Checkpoint::ToolStart);

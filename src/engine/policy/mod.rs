@@ -9,6 +9,7 @@ mod schema;
 mod sg01_output_bounds;
 mod sg04_argument_checks;
 mod sg08_final_arguments;
+mod sg15_verdict_bypass;
 mod tools;
 pub mod truncate;
 mod turns;
@@ -179,6 +180,8 @@ pub struct StartSubject<'s, 'r> {
     pub started: Started<'r>,
     /// The call it names, if known.
     pub call: Option<&'s Call>,
+    /// Its record came ahead of the one that ended its call, and it waited for that.
+    pub early: bool,
 }
 
 /// A tool's output.
