@@ -331,6 +331,9 @@ fn metrics_of_a_running_instance_add_up() {
     let mut events: Vec<Event> = (0..20).map(|n| Event::result(&format!("c{n}"), "log", "done")).collect();
     events.push(Event::result("long", "log", &noise(100 << 10)));
     events.push(cut_call("cut"));
+    // A call that is blocked, and that its host runs all the same.
+    events.push(ambiguous_call("twice"));
+    events.push(Event::new("tool.started", "twice", "started", &json!({"call_id": "toolu_twice", "tool": "log"})));
     events.push(Event { partition: 0, key: "k".into(), headers: Vec::new(), value: vec![0xff, 0xfe] });
     events.push(Event::new("model.closed", "nothing-open", "x", &Value::Null));
     events.push(Event::result("last", "log", "done"));
@@ -377,6 +380,17 @@ fn cut_call(conversation: &str) -> Event {
         "id": "msg_1", "type": "message", "role": "assistant", "content": [call], "stop_reason": "max_tokens",
     });
     Event::new("model.response", conversation, conversation, &body)
+}
+
+/// A final call whose arguments have a member twice.
+fn ambiguous_call(conversation: &str) -> Event {
+    let call = json!({"type": "tool_use", "id": "toolu_twice", "name": "log", "input": {"a": 1, "b": 2}});
+    let body = json!({
+        "id": "msg_2", "type": "message", "role": "assistant", "content": [call], "stop_reason": "tool_use",
+    });
+    let event = Event::new("model.response", conversation, conversation, &body);
+    let value = String::from_utf8(event.value).unwrap().replace("\"b\"", "\"a\"").into_bytes();
+    Event { value, ..event }
 }
 
 /// A demo on its own port; ended when dropped.
