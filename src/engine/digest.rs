@@ -1,6 +1,7 @@
 //! Digests and cleaned identifiers: the only forms in which text from outside may leave in a verdict.
 
 use super::event::Untrusted;
+use super::scan::secrets;
 use super::state::ConvKey;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
@@ -68,11 +69,11 @@ impl Keyed {
     }
 
     /// An identifier as a verdict may show it: verbatim if it is harmless (at most 128 bytes of
-    /// `[A-Za-z0-9_.:/@-]`), otherwise `~` and twelve hex digits of a keyed hash.
+    /// `[A-Za-z0-9_.:/@-]`, and no secret in it), otherwise `~` and twelve hex digits of a keyed hash.
     pub fn identifier(&self, text: Untrusted<&[u8]>) -> String {
         let bytes = *text.untrusted();
         match std::str::from_utf8(bytes) {
-            Ok(text) if is_harmless(bytes) => text.to_owned(),
+            Ok(text) if is_shown(bytes) => text.to_owned(),
             _ => self.masked(bytes),
         }
     }
@@ -102,8 +103,13 @@ impl Stream {
     }
 }
 
+/// Whether an identifier may stand as it is: harmless, and no secret that somebody used as a name.
+pub fn is_shown(bytes: &[u8]) -> bool {
+    is_harmless(bytes) && !secrets::has_any(bytes)
+}
+
 /// At most 128 bytes of `[A-Za-z0-9_.:/@-]`, and not empty.
-pub fn is_harmless(bytes: &[u8]) -> bool {
+fn is_harmless(bytes: &[u8]) -> bool {
     !bytes.is_empty() && bytes.len() <= 128 && bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"_.:/@-".contains(b))
 }
 
@@ -175,6 +181,9 @@ mod tests {
             ("naïve", false),
             (&"x".repeat(128), true),
             (&"x".repeat(129), false),
+            (&format!("{}{}", "AKIA", "ABCDEFGHIJKLMN23"), false),
+            (&format!("user.{}-{}", "glpat", "abcdefghij0123456789"), false),
+            ("https://me:n0t-r3al@host/x", false),
         ] {
             let shown = keyed.identifier(Untrusted::new(text.as_bytes()));
             assert_eq!(shown == text, verbatim, "{text:?} became {shown}");

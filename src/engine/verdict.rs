@@ -1,7 +1,7 @@
 //! Decide: findings fold to a decision and an action, and become a verdict without text from outside.
 
 pub use super::decision::{Checkpoint, Decision};
-use super::digest::{Keyed, is_harmless};
+use super::digest::{Keyed, is_shown};
 use super::json::{Documents, Segment, Value};
 use super::layer::{Layer, Step};
 use super::policy::{Evidence, Finding, Meta, Mode, Place, Rule, Severity};
@@ -153,7 +153,7 @@ impl<'a> Names<'a> {
                 continue;
             }
             for (name, _) in value.members() {
-                if let Some(name) = name.str().filter(|name| is_harmless(name.as_bytes())) {
+                if let Some(name) = name.str().filter(|name| is_shown(name.as_bytes())) {
                     self.properties.insert(name.into_owned());
                 }
             }
@@ -295,6 +295,11 @@ fn evidence<S: Serializer>(evidence: &Evidence, serializer: S) -> Result<S::Ok, 
         Evidence::Label { kind, label } => {
             map.serialize_entry("kind", kind)?;
             map.serialize_entry("label", label)?;
+        }
+        Evidence::Found { kind, label, count } => {
+            map.serialize_entry("kind", kind)?;
+            map.serialize_entry("label", label)?;
+            map.serialize_entry("count", count)?;
         }
         Evidence::Offset { at } => {
             map.serialize_entry("kind", "offset")?;

@@ -37,6 +37,7 @@ mod providers;
 mod recorded;
 mod recorded_effects;
 mod schema;
+mod secrets;
 mod state;
 mod support;
 mod taken_apart;

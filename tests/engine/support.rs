@@ -39,6 +39,11 @@ impl<'e> Partition<'e> {
         Self { engine, state, out: Out::default(), offset: 0, outcomes: Vec::new(), opaque: BTreeMap::new() }
     }
 
+    /// What the last record made countable.
+    pub fn observations(&self) -> &[Observation] {
+        &self.out.observations
+    }
+
     pub fn feed(&mut self, line: &[u8]) -> Vec<Emission> {
         self.feed_record(None, &[], Some(line))
     }

@@ -5,6 +5,7 @@ use crate::engine::digest::{Role, hex};
 use crate::engine::layer::Edit;
 use crate::engine::policy::{Evidence, Finding, Mode, Place, Profile};
 use crate::engine::redact::{self, Stamp};
+use crate::engine::scan::secrets;
 use crate::engine::verdict::{
     self, Checkpoint, Decision, FindingOut, Names, NotInspected, PolicyOut, SourceOut, SubjectOut, Verdict,
     engine_finding,
@@ -378,9 +379,11 @@ fn is_traceparent(text: &str) -> bool {
     hex(2) && hex(32) && hex(16) && hex(2) && text.len() == 55
 }
 
-/// At most 512 bytes of list members whose keys and values hold no white space or markup.
+/// At most 512 bytes of list members whose keys and values hold no white space, no markup and no secret.
 fn is_tracestate(text: &str) -> bool {
-    text.len() <= 512 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"=,;:@/*_-.+".contains(&b))
+    text.len() <= 512
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"=,;:@/*_-.+".contains(&b))
+        && !secrets::has_any(text.as_bytes())
 }
 
 #[cfg(test)]
@@ -394,6 +397,7 @@ mod tests {
             assert!(!is_traceparent(bad), "{bad}");
         }
         assert!(is_tracestate("vendor=a:b,other=1") && !is_tracestate("a=<script>"));
+        assert!(!is_tracestate(&format!("vendor={}-{}", "glpat", "abcdefghij0123456789")));
     }
 
     #[test]

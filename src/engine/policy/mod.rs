@@ -9,6 +9,7 @@ mod schema;
 mod sg01_output_bounds;
 mod sg04_argument_checks;
 mod sg08_final_arguments;
+mod sg11_secret_leaks;
 mod sg15_verdict_bypass;
 mod tools;
 pub mod truncate;
@@ -302,6 +303,12 @@ pub enum Evidence {
     Label {
         kind: &'static str,
         label: &'static str,
+    },
+    /// How many of a kind were found in one text; both words are of closed lists.
+    Found {
+        kind: &'static str,
+        label: &'static str,
+        count: u64,
     },
     /// Byte offset of a syntax error.
     Offset {

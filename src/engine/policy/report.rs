@@ -7,9 +7,12 @@
 use super::{Evidence, Finding, Meta, Mode, Place, Rule, Subject, View};
 use crate::engine::decision::Decision;
 use crate::engine::event::ResultItem;
-use crate::engine::layer::Edit;
+use crate::engine::layer::{Edit, Layer, Span};
+use crate::engine::scan::secrets::{self, Secret};
 use crate::engine::scan::text::{Reader, Text};
 use bumpalo::Bump;
+use std::collections::HashMap;
+use std::ops::Range;
 
 /// Collects what policies say of one subject.
 #[derive(Debug)]
@@ -28,6 +31,7 @@ pub struct Report<'r> {
     pub incomplete: bool,
     bump: &'r Bump,
     texts: Option<&'r [Text<'r>]>,
+    secrets: Option<&'r [(usize, Secret)]>,
     speaker: Option<Speaker>,
 }
 
@@ -75,6 +79,7 @@ impl<'r> Report<'r> {
             incomplete: false,
             bump,
             texts: None,
+            secrets: None,
             speaker: None,
         }
     }
@@ -90,6 +95,37 @@ impl<'r> Report<'r> {
             subject.read(&mut reader);
             reader.finish()
         })
+    }
+
+    /// The secrets in the subject's texts, each with the index of its text, in order: found when the first policy
+    /// asks for them. What is decoded from a secret itself (a token's own parts) is not looked into again.
+    pub fn secrets(&mut self, subject: &Subject<'_, 'r>) -> &'r [(usize, Secret)] {
+        if let Some(found) = self.secrets {
+            return found;
+        }
+        let texts = self.texts(subject);
+        let mut found: Vec<(usize, Secret)> = Vec::new();
+        let mut held: HashMap<*const Layer<'r>, Vec<Range<usize>>> = HashMap::new();
+        for (ix, text) in texts.iter().enumerate() {
+            let around = std::iter::successors(text.layer.source, |span| span.layer.source);
+            let mut around = around.filter_map(|span| Some((held.get(&std::ptr::from_ref(span.layer))?, span)));
+            let within = |(ranges, span): (&Vec<Range<usize>>, Span<'_>)| {
+                let at = ranges.partition_point(|range| range.end < span.end as usize);
+                ranges.get(at).is_some_and(|range| range.start <= span.start as usize)
+            };
+            if !held.is_empty() && around.any(within) {
+                continue;
+            }
+            let member = text.member.and_then(|member| member.text());
+            let own = secrets::find(text.bytes(), member.as_deref());
+            if !own.is_empty() {
+                held.insert(std::ptr::from_ref(text.layer), own.iter().map(|s| s.start..s.end).collect());
+                found.extend(own.into_iter().map(|secret| (ix, secret)));
+            }
+        }
+        let found: &'r [(usize, Secret)] = self.bump.alloc_slice_copy(&found);
+        self.secrets = Some(found);
+        found
     }
 
     pub(super) fn speak(&mut self, speaker: Speaker) {

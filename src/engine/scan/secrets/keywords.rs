@@ -1,0 +1,324 @@
+//! Values that only a name gives away: `password=…`, `"api_key": "…"`, a member's own name.
+//!
+//! A name alone says little: `max_tokens`, `next_page_token` and `password: string` are everywhere. So the name has
+//! to end in the word, words that make another thing of it are excluded, and the value has to look like one that
+//! was chosen (passwords) or drawn (all others).
+
+use super::{Family, Secret, entropy, is_placeholder, is_random};
+
+/// Parts of names, looked for without case.
+pub(super) static ANCHORS: &[&str] =
+    &["passw", "passphrase", "pass", "pwd", "secret", "token", "key", "credential", "authorization"];
+
+pub(super) const KINDS: &[&str] = &["password", "api-key", "access-token", "secret-key", "secret", "aws-secret-key"];
+
+/// The longest name, and the longest value.
+const NAME: usize = 64;
+const VALUE: usize = 512;
+/// The least entropy of a drawn value, hundredths of a bit per byte.
+const LEAST: u16 = 300;
+
+/// A value that is assigned to a name: `hit` is a part of the name. `named`: the end of the last name looked at.
+pub(super) fn assigned(text: &[u8], hit: (usize, usize), named: &mut usize, found: &mut Vec<Secret>) {
+    if hit.0 < *named {
+        return;
+    }
+    let is_name = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    let before = text.get(..hit.0).unwrap_or_default().iter().rev().take(NAME).take_while(is_name).count();
+    let after = text.get(hit.1..).unwrap_or_default().iter().take(NAME).take_while(is_name).count();
+    let (start, end) = (hit.0 - before, hit.1 + after);
+    *named = end;
+    let name = text.get(start..end).unwrap_or_default();
+    let Some(kind) = kind_of(name.rsplit(|byte| *byte == b'.').next().unwrap_or_default()) else { return };
+    let Some((at, quote)) = separator(text, (start, end)) else { return };
+    let rest = text.get(at..).unwrap_or_default();
+    let rest = rest.get(..VALUE + 1).unwrap_or(rest);
+    let length = match quote {
+        Some(quote) => rest.iter().position(|byte| *byte == quote || matches!(byte, b'\n' | b'\\' | 0)),
+        None => {
+            let outside = |byte: &u8| {
+                byte.is_ascii_whitespace() || byte.is_ascii_control() || b"\"'`,;&<>(){}[]|\\".contains(byte)
+            };
+            Some(rest.iter().position(outside).unwrap_or(rest.len()))
+        }
+    };
+    if quote.is_none() && length.is_some_and(|length| length > VALUE) {
+        // All of it is one word: names in it are no names.
+        *named = at + VALUE;
+    }
+    let Some(length) = length.filter(|length| *length <= VALUE) else { return };
+    // What goes on is code, or was found by itself.
+    if quote.is_none() && matches!(rest.get(length), Some(b'(' | b'[' | b'{' | 0)) {
+        return;
+    }
+    let mut value = rest.get(..length).unwrap_or_default();
+    if quote.is_none() {
+        while let [shorter @ .., b'.' | b'!' | b'?' | b':'] = value {
+            value = shorter;
+        }
+        // A sign at the end of a chosen value belongs to it, unless it ends a sentence.
+        if kind == "password" && rest.get(..length).is_some_and(|whole| whole.ends_with(b"!")) {
+            value = rest.get(..length).unwrap_or_default();
+        }
+    }
+    push(kind, name, (value, at), quote.is_some(), found);
+}
+
+/// The value of a member of this name.
+pub(super) fn of_member(text: &[u8], member: &[u8], found: &mut Vec<Secret>) {
+    let value = text.trim_ascii();
+    if value.is_empty() || value.len() > VALUE || member.len() > 2 * NAME {
+        return;
+    }
+    let Some(kind) = kind_of(member) else { return };
+    let start = text.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+    push(kind, member, (value, start), true, found);
+}
+
+fn push(kind: &'static str, name: &[u8], (value, start): (&[u8], usize), quoted: bool, found: &mut Vec<Secret>) {
+    let holds = match kind {
+        "password" => is_chosen(value, if quoted { 6 } else { 8 }),
+        _ => is_drawn(value, kind),
+    };
+    if !holds {
+        return;
+    }
+    let lower = name.to_ascii_lowercase();
+    let says = |word: &[u8]| memchr::memmem::find(&lower, word).is_some();
+    let symbols = value.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/'));
+    let aws = value.len() == 40 && symbols && (says(b"aws") || says(b"secret_access") || says(b"secretaccess"));
+    let (kind, family, bits) = match kind {
+        "password" => (kind, Family::Password, entropy(value)),
+        _ if aws => ("aws-secret-key", Family::Credential, Secret::SURE),
+        _ => (kind, Family::Credential, entropy(value)),
+    };
+    found.push(Secret { kind, family, start, end: start + value.len(), bits });
+}
+
+/// Where the value of a name begins, and the quote that ends it.
+fn separator(text: &[u8], (start, end): (usize, usize)) -> Option<(usize, Option<u8>)> {
+    let byte = |at: usize| text.get(at).copied();
+    let mut at = end;
+    let skip = |at: &mut usize, most: usize, wanted: &[u8]| {
+        let from = *at;
+        while *at < from + most && byte(*at).is_some_and(|b| wanted.contains(&b)) {
+            *at += 1;
+        }
+    };
+    let before = start.checked_sub(1).and_then(byte);
+    match byte(at) {
+        // An element's text.
+        Some(b'>') if before == Some(b'<') => return Some((at + 1, None)),
+        // An option's value.
+        Some(b' ') if text.get(..end).is_some_and(|t| t.get(start..).is_some_and(|name| name.starts_with(b"--"))) => {
+            skip(&mut at, 1, b" ");
+            return opened(text, at).filter(|(at, _)| byte(*at) != Some(b'-'));
+        }
+        _ => {}
+    }
+    skip(&mut at, 3, b"\\\"'`]");
+    skip(&mut at, 8, b" \t");
+    match (byte(at)?, byte(at + 1)) {
+        (b'=', Some(b'=')) => return None,
+        (b'=', Some(b'>')) | (b':', Some(b'=')) => at += 2,
+        // Our own placeholder is no assignment.
+        (b':', _) if before == Some(b'[') && text.get(start..end) == Some(b"secret") => return None,
+        (b'=' | b':', _) => at += 1,
+        _ => return None,
+    }
+    skip(&mut at, 8, b" \t");
+    opened(text, at)
+}
+
+/// Behind an opening quote, if there is one.
+fn opened(text: &[u8], mut at: usize) -> Option<(usize, Option<u8>)> {
+    let quote = |at: usize| text.get(at).copied().filter(|b| matches!(b, b'"' | b'\'' | b'`'));
+    if text.get(at) == Some(&b'\\') && quote(at + 1).is_some() {
+        at += 1;
+    }
+    Some(quote(at).map_or((at, None), |q| (at + 1, Some(q))))
+}
+
+/// What kind of value a name is of, by its last words.
+fn kind_of(name: &[u8]) -> Option<&'static str> {
+    const OTHER: &[&str] = &[
+        "next",
+        "page",
+        "pagination",
+        "continu",
+        "cursor",
+        "sync",
+        "csrf",
+        "xsrf",
+        "max",
+        "min",
+        "num",
+        "count",
+        "total",
+        "input",
+        "output",
+        "prompt",
+        "completion",
+        "stop",
+        "pad",
+        "eos",
+        "bos",
+        "mask",
+        "special",
+        "progress",
+        "cancel",
+        "idempot",
+        "design",
+        "public",
+        "publish",
+        "resum",
+        "start",
+        "limit",
+        "budget",
+        "usage",
+        "cache",
+        "foreign",
+        "primary",
+        "sort",
+        "partition",
+        "shard",
+        "type",
+        "test_id",
+        "thought",
+    ];
+    if name.len() > 2 * NAME {
+        return None;
+    }
+    // Letters and digits in lower case, with one space where a new word begins.
+    let mut words = String::with_capacity(name.len() + 8);
+    let mut last = b' ';
+    for byte in name {
+        let starts = byte.is_ascii_uppercase() && (last.is_ascii_lowercase() || last.is_ascii_digit());
+        if (!byte.is_ascii_alphanumeric() || starts) && !words.ends_with(' ') && !words.is_empty() {
+            words.push(' ');
+        }
+        if byte.is_ascii_alphanumeric() {
+            words.push(char::from(byte.to_ascii_lowercase()));
+        }
+        last = *byte;
+    }
+    let words = words.trim_end_matches(|c: char| c.is_ascii_digit() || c == ' ');
+    let words = words.strip_suffix(" value").unwrap_or(words);
+    if OTHER.iter().any(|other| words.contains(other)) {
+        return None;
+    }
+    let ends = |suffixes: &[&str]| suffixes.iter().any(|suffix| words.ends_with(suffix));
+    let last = words.rsplit(' ').next().unwrap_or_default();
+    if ends(&["password", "passwd", "passphrase", "passwort"]) || matches!(last, "pwd" | "pass" | "pw") {
+        return Some("password");
+    }
+    if ends(&["api key", "apikey"]) {
+        return Some("api-key");
+    }
+    if ends(&["token", "authorization"]) {
+        return Some("access-token");
+    }
+    if ends(&["secret", "secrets", "credential", "credentials"]) {
+        return Some("secret");
+    }
+    const KEYS: &[&str] = &[
+        "access",
+        "secret",
+        "private",
+        "auth",
+        "account",
+        "encryption",
+        "signing",
+        "master",
+        "service",
+        "admin",
+        "application",
+        "app",
+        "consumer",
+        "hmac",
+        "webhook",
+        "sas",
+        "license",
+    ];
+    let of_key = last.strip_suffix("key").map(|rest| match rest {
+        "" => words.strip_suffix(" key").unwrap_or_default().rsplit(' ').next().unwrap_or_default(),
+        glued => glued,
+    });
+    of_key.filter(|word| KEYS.iter().any(|key| word.ends_with(key))).map(|_| "secret-key")
+}
+
+/// Words that stand for a password in documentation.
+pub(super) fn is_common_word(value: &[u8]) -> bool {
+    const WORDS: &[&[u8]] = &[
+        b"password",
+        b"passwd",
+        b"pass",
+        b"pwd",
+        b"pw",
+        b"secret",
+        b"token",
+        b"user",
+        b"username",
+        b"mypassword",
+        b"mysecret",
+        b"mysecretpassword",
+        b"none",
+        b"null",
+        b"true",
+        b"false",
+        b"undefined",
+        b"string",
+        b"required",
+        b"optional",
+        b"pass123",
+        b"password123",
+        b"user123",
+        b"p@ssw0rd",
+        b"12345",
+        b"123456",
+    ];
+    let lower = value.to_ascii_lowercase();
+    WORDS.contains(&lower.as_slice())
+}
+
+/// Whether a value is a path, an address, or a name in code.
+fn is_reference(value: &[u8]) -> bool {
+    let path = value.starts_with(b"/")
+        || value.starts_with(b"./")
+        || value.starts_with(b"~/")
+        || value.get(1..3) == Some(b":\\");
+    let name = |part: &[u8]| {
+        part.first().is_some_and(|b| b.is_ascii_alphabetic() || *b == b'_')
+            && part.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_')
+    };
+    let parts = value.split(|byte| *byte == b'.').count();
+    let dotted = (2..=6).contains(&parts) && value.len() <= 64 && value.split(|byte| *byte == b'.').all(name);
+    path || dotted || memchr::memmem::find(value, b"://").is_some()
+}
+
+/// Whether a value looks like a password: letters with digits or signs, or digits alone.
+fn is_chosen(value: &[u8], least: usize) -> bool {
+    if !(least..=128).contains(&value.len()) || value.iter().any(|b| b.is_ascii_whitespace() || b.is_ascii_control()) {
+        return false;
+    }
+    let letter = value.iter().any(u8::is_ascii_alphabetic);
+    let digit = value.iter().any(u8::is_ascii_digit);
+    let sign = value.iter().any(|b| b"!@#$%^&*+=?".contains(b));
+    let digits = value.iter().all(u8::is_ascii_digit);
+    (letter && (digit || sign) || digits) && !is_reference(value) && !is_placeholder(value) && !is_common_word(value)
+}
+
+/// Whether a value looks like one that a machine drew.
+fn is_drawn(value: &[u8], kind: &str) -> bool {
+    let symbol = |b: &u8| b.is_ascii_alphanumeric() || b"-_+/=.~:%!@#$^*".contains(b);
+    (16..=VALUE).contains(&value.len())
+        && value.iter().all(symbol)
+        && is_random(value, LEAST)
+        && !is_reference(value)
+        && !(kind == "access-token" && is_uuid(value))
+}
+
+fn is_uuid(value: &[u8]) -> bool {
+    let groups: Vec<usize> = value.split(|byte| *byte == b'-').map(<[u8]>::len).collect();
+    groups == [8, 4, 4, 4, 12] && value.iter().all(|b| b.is_ascii_hexdigit() || *b == b'-')
+}
