@@ -4,7 +4,7 @@
 use crate::support::{Partition, body, engine, settings, verdicts};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use sluicegate::engine::policy::{OnePolicy, Profile};
+use sluicegate::engine::policy::{Mode, OnePolicy, Profile};
 use sluicegate::engine::{Emission, Engine, To};
 
 /// One line of a file that `check` reads.
@@ -208,6 +208,9 @@ fn tight(max_bytes: u64) -> Engine {
     let mut settings = settings(Profile::Standard);
     let Value::Object(options) = json!({"max_bytes": max_bytes, "max_total_bytes": max_bytes}) else { unreachable!() };
     settings.policy.policies.insert("SG01".to_owned(), OnePolicy { options, ..OnePolicy::default() });
+    // The requests here are outputs alone.
+    let off = OnePolicy { mode: Some(Mode::Off), ..OnePolicy::default() };
+    settings.policy.policies.insert("SG10".to_owned(), off);
     Engine::new(settings).unwrap_or_else(|problems| panic!("{problems:?}"))
 }
 

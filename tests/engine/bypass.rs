@@ -280,18 +280,19 @@ fn an_echoed_server_result_is_judged_once() {
     let text = "t".repeat(100);
     let large = "t".repeat(3 << 20);
     let result = |text: &str| {
-        json!({"type": "web_fetch_tool_result", "tool_use_id": "s1", "content":
+        json!({"type": "web_fetch_tool_result", "tool_use_id": "srvtoolu_1", "content":
         {"type": "web_fetch_result", "url": "https://e.example", "content": {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": text}}}})
     };
     let request = |text: &str| {
-        let content = json!([{"type": "server_tool_use", "id": "s1", "name": "web_fetch", "input": {}}, result(text)]);
+        let content =
+            json!([{"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_fetch", "input": {}}, result(text)]);
         let messages = json!([{"role": "user", "content": "x"}, {"role": "assistant", "content": content}, {"role": "user", "content": "y"}]);
         ("anthropic.messages", "", REQUEST, json!({"model": "m", "messages": messages}))
     };
     let fetched = |text: &str| {
         let events = vec![
             start("m1"),
-            json!({"type": "content_block_start", "index": 0, "content_block": {"type": "server_tool_use", "id": "s1", "name": "web_fetch", "input": {}}}),
+            json!({"type": "content_block_start", "index": 0, "content_block": {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_fetch", "input": {}}}),
             json!({"type": "content_block_stop", "index": 0}),
             json!({"type": "content_block_start", "index": 1, "content_block": result(text)}),
             json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}}),

@@ -43,6 +43,7 @@ mod support;
 mod taken_apart;
 mod tidy;
 mod truncate;
+mod turns;
 mod wire;
 mod xai;
 

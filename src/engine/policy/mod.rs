@@ -9,6 +9,8 @@ mod schema;
 mod sg01_output_bounds;
 mod sg04_argument_checks;
 mod sg08_final_arguments;
+mod sg09_pure_results;
+mod sg10_call_pairing;
 mod sg11_secret_leaks;
 mod sg15_verdict_bypass;
 mod tools;
