@@ -285,6 +285,28 @@ pub enum ResultShape {
     Server,
 }
 
+/// How a text is shown to people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    Html,
+    Markdown,
+    Text,
+    Terminal,
+}
+
+impl Format {
+    pub fn from_name(name: &str) -> Option<Format> {
+        match name {
+            "html" => Some(Format::Html),
+            "markdown" => Some(Format::Markdown),
+            "text" => Some(Format::Text),
+            "terminal" => Some(Format::Terminal),
+            _ => None,
+        }
+    }
+}
+
 /// A tool's output, wherever it stands.
 #[derive(Debug, Clone)]
 pub struct ResultItem<'r> {
@@ -306,6 +328,8 @@ pub struct ResultItem<'r> {
     pub source: Option<Value<'r>>,
     pub url: Option<Value<'r>>,
     pub fetched_at: Option<Value<'r>>,
+    /// Host results: people will see it, in this way.
+    pub display: Option<Format>,
 }
 
 impl<'r> ResultItem<'r> {
@@ -325,6 +349,7 @@ impl<'r> ResultItem<'r> {
             source: None,
             url: None,
             fetched_at: None,
+            display: None,
         }
     }
 }
@@ -434,6 +459,8 @@ pub enum Event<'r> {
     Started(Started<'r>),
     /// Raw tool output before it is put into a request.
     HostResult(ResultItem<'r>),
+    /// About to be shown to a person.
+    Rendered(Rendered<'r>),
     /// A JSON-RPC message. An answer means what its request asked for, which only the conversation knows.
     Rpc(Rpc<'r>),
     /// Something not understood: counted, and listed under `not_inspected`.
@@ -532,6 +559,15 @@ pub struct Started<'r> {
     pub idempotency_key: Option<Value<'r>>,
     pub arguments_sha256: Option<Value<'r>>,
     pub item: Value<'r>,
+}
+
+/// `io.sluicegate.render.v1`.
+#[derive(Debug, Clone, Copy)]
+pub struct Rendered<'r> {
+    pub format: Format,
+    /// A string.
+    pub content: Value<'r>,
+    pub call_id: Option<Value<'r>>,
 }
 
 /// Text from outside: no `Display`, and `Debug` prints the length only, so it cannot reach a log or a message.

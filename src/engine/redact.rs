@@ -132,6 +132,12 @@ pub fn error_form<'r>(result: &ResultItem<'r>, note: &str) -> Option<Vec<Edit<'r
     Some(edits)
 }
 
+/// The edit that puts our own text in the place of something that people would have seen. It means the same in every
+/// format.
+pub fn shown_instead<'r>(content: Value<'r>, note: &str) -> Edit<'r> {
+    Edit { span: content.span(), with: json_string(&format!("[{note}]")) }
+}
+
 /// Replaces a member's value, or adds the member before the object's closing brace.
 fn set<'r>(edits: &mut Vec<Edit<'r>>, object: Value<'r>, value: Option<Value<'r>>, name: &str, with: Vec<u8>) {
     if let Some(value) = value {

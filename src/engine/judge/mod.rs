@@ -10,6 +10,7 @@ mod loss;
 mod mcp;
 mod pairing;
 mod publish;
+mod render;
 mod request;
 mod result;
 mod start;
@@ -90,7 +91,7 @@ pub(super) fn record(
             return outcome;
         }
     };
-    if matches!(envelope.kind, EventType::Unknown | EventType::Render) && !oversize {
+    if envelope.kind == EventType::Unknown && !oversize {
         out.observations.push(Observation::Event { provider: envelope.provider, kind: envelope.kind });
         return Outcome::Passed;
     }
@@ -387,6 +388,7 @@ impl<'a, 'r> Run<'a, 'r> {
                 }
                 (Event::Started(started), _) => self.started(session, envelope, exchange, started),
                 (Event::HostResult(result), _) => self.host_result(session, envelope, input, result),
+                (Event::Rendered(rendered), _) => self.rendered(session, envelope, input, rendered),
                 (Event::Opaque { kind, value }, _) => {
                     self.opaque(kind);
                     if *kind == "delta" && exchange.is_some_and(|n| loss::is_of_call(session, n, *value)) {
@@ -414,9 +416,13 @@ impl<'a, 'r> Run<'a, 'r> {
             EventType::ModelRequest => matches!(event, Event::RequestBegin { .. }),
             EventType::ToolStarted => matches!(event, Event::Started(_)),
             EventType::ToolResult => matches!(event, Event::HostResult(_)),
+            EventType::Render => matches!(event, Event::Rendered(_)),
             _ => true,
         });
-        let must = matches!(envelope.kind, EventType::ModelRequest | EventType::ToolStarted | EventType::ToolResult);
+        let must = !matches!(
+            envelope.kind,
+            EventType::ModelResponse | EventType::ModelChunk | EventType::ModelClosed | EventType::McpMessage
+        );
         let unread = match (translated.unclear, translated.undecodable) {
             (Some((value, rule)), _) => {
                 let place = Place::Value { value, range: None };

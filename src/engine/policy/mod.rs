@@ -8,6 +8,7 @@ mod report;
 mod schema;
 mod sg01_output_bounds;
 mod sg04_argument_checks;
+mod sg05_render_safety;
 mod sg08_final_arguments;
 mod sg09_pure_results;
 mod sg10_call_pairing;
@@ -25,6 +26,7 @@ pub use turns::{TurnKind, TurnView};
 
 use super::Millis;
 use super::decision::{Checkpoint, Decision};
+pub use super::event::Format;
 use super::event::Provider;
 use super::event::{CutReason, Form, Part, ResultItem, Started, ToolDef};
 use super::json::{JsonError, Value};
@@ -246,16 +248,6 @@ pub struct RenderSubject<'s, 'r> {
     pub content: Value<'r>,
     /// The call whose result it is, if known.
     pub call: Option<&'s Call>,
-}
-
-/// How a text is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Format {
-    Html,
-    Markdown,
-    Text,
-    Terminal,
 }
 
 /// What a policy may look at beside its subject.

@@ -3,7 +3,9 @@
 //! # Wire shapes read
 //! `io.sluicegate.tool.started.v1`: `{"call_id","tool"?,"idempotency_key"?,"arguments_sha256"?}`.
 //! `io.sluicegate.tool.result.v1`: `{"call_id","tool"?,"outcome":"ok"|"error","source"?,"url"?,"fetched_at"?,
-//! "content": any JSON}`.
+//! "content": any JSON}`; the attribute `display` says how people will see it.
+//! `io.sluicegate.render.v1`: `{"format":"html"|"markdown"|"text"|"terminal","content": string, "call_id"?}`; where
+//! `format` is missing, the attribute `display` stands for it.
 //!
 //! # How a call is addressed
 //! By `call_id`. Where the data has none, the engine takes the attribute `callid`.
@@ -14,11 +16,12 @@
 //! # Oddities
 //! `content` is a string that the model will read as text, or any other JSON that it will read as it stands.
 //! An `outcome` other than `ok` and `error` says nothing. Other members are not looked into, and listed where they
-//! hold more than a word.
+//! hold more than a word. What is shown in a way that is none of the four, or is no string, is not judged: it is
+//! blocked as undecodable.
 
-use super::{Translated, member, named, opaque};
-use crate::engine::envelope::EventType;
-use crate::engine::event::{Event, Failure, Name, Part, ResultItem, ResultShape, Started};
+use super::{Translated, member, named, opaque, unclear};
+use crate::engine::envelope::{Envelope, EventType};
+use crate::engine::event::{Event, Failure, Format, Name, Part, Rendered, ResultItem, ResultShape, Started};
 use crate::engine::json::{Kind, Value};
 
 /// What a result's data holds.
@@ -26,14 +29,32 @@ const MEMBERS: [&str; 7] = ["call_id", "content", "fetched_at", "outcome", "sour
 /// The longest value of another member that is a mark and no text, bytes.
 const WORD_BYTES: usize = 128;
 
-pub(super) fn event<'r>(kind: EventType, body: Value<'r>, out: &mut Translated<'r>) {
+pub(super) fn event<'r>(envelope: &Envelope<'r>, body: Value<'r>, out: &mut Translated<'r>) {
     if body.kind() != Kind::Object {
         return opaque(body, "event", out);
     }
-    out.events.push(match kind {
-        EventType::ToolStarted => Event::Started(started(body)),
-        _ => Event::HostResult(result(body)),
-    });
+    let display = envelope.display.map(Format::from_name);
+    let event = match envelope.kind {
+        EventType::ToolStarted => Some(Event::Started(started(body))),
+        EventType::Render => rendered(body, display.flatten()).map(Event::Rendered),
+        // Shown, and nobody knows how.
+        _ if display == Some(None) => None,
+        _ => Some(Event::HostResult(ResultItem { display: display.flatten(), ..result(body) })),
+    };
+    match event {
+        Some(event) => out.events.push(event),
+        None => unclear(body, out),
+    }
+}
+
+/// The data of a `render`, `None` if it does not say what is shown, and how.
+fn rendered(body: Value<'_>, display: Option<Format>) -> Option<Rendered<'_>> {
+    let format = match member(body, "format") {
+        Some(format) => Format::from_name(&format.str()?),
+        None => display,
+    };
+    let content = body.get("content").filter(|content| content.kind() == Kind::String)?;
+    Some(Rendered { format: format?, content, call_id: named(body, "call_id") })
 }
 
 /// The data of a `tool.started`.

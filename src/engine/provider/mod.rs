@@ -108,12 +108,14 @@ pub fn translate<'r>(
                 for_each_event(bump, data, limits, None, &mut |value| mcp::message(value, sender, &mut out));
             out.undecodable = undecodable;
         }
-        (EventType::ToolStarted | EventType::ToolResult, Some(data)) => match json::parse(bump, data, limits) {
-            // What a tool returned is content at any depth.
-            Ok(body) if is_clear(body, &["content"], &mut out) => host::event(envelope.kind, body, &mut out),
-            Ok(_) => {}
-            Err(error) => out.undecodable = Some((data, error)),
-        },
+        (EventType::ToolStarted | EventType::ToolResult | EventType::Render, Some(data)) => {
+            match json::parse(bump, data, limits) {
+                // What a tool returned is content at any depth.
+                Ok(body) if is_clear(body, &["content"], &mut out) => host::event(envelope, body, &mut out),
+                Ok(_) => {}
+                Err(error) => out.undecodable = Some((data, error)),
+            }
+        }
         _ => {}
     }
     out

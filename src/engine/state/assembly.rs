@@ -141,6 +141,7 @@ impl Session<'_> {
             | Event::RequestEnd
             | Event::Started(_)
             | Event::HostResult(_)
+            | Event::Rendered(_)
             | Event::Rpc(_)
             | Event::Opaque { .. } => {}
         }

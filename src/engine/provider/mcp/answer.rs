@@ -83,6 +83,7 @@ pub fn read<'r>(message: Value<'r>, says: RpcSays<'r>, method: Option<Method>, s
         source: None,
         url: None,
         fetched_at: None,
+        display: None,
     };
     Answer { result, unclear: parts.unclear }
 }
