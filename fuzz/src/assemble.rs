@@ -305,5 +305,6 @@ fn result(id: Value<'_>) -> ResultItem<'_> {
         source: None,
         url: None,
         fetched_at: None,
+        display: None,
     }
 }

@@ -36,6 +36,7 @@ mod policies;
 mod providers;
 mod recorded;
 mod recorded_effects;
+mod render;
 mod schema;
 mod secrets;
 mod state;

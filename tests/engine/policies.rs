@@ -631,6 +631,7 @@ fn item<'r>(data: Value<'r>, shape: ResultShape) -> ResultItem<'r> {
         source: data.get("source"),
         url: data.get("url"),
         fetched_at: data.get("fetched_at"),
+        display: None,
     }
 }
 

@@ -168,6 +168,7 @@ fn result(id: Value<'_>) -> ResultItem<'_> {
         source: None,
         url: None,
         fetched_at: None,
+        display: None,
     }
 }
 

@@ -182,7 +182,7 @@ pub fn describe(event: &Event<'_>) -> String {
             option("sha256", started.arguments_sha256)
         ),
         Event::HostResult(item) => format!("host-result {}", result(item)),
-        Event::Rendered(shown) => format!("rendered {:?} {}", shown.format, text(shown.content)),
+        Event::Rendered(shown) => format!("rendered {:?} {}", shown.format, raw(shown.content)),
         Event::Rpc(message) => rpc(message),
         Event::Opaque { value, kind } => format!("opaque {kind} {}", raw(*value)),
     }
