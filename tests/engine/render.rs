@@ -3,7 +3,10 @@
 use crate::support::{Partition, body, engine, header, settings, verdicts};
 use serde_json::{Value, json};
 use sluicegate::engine::policy::Profile;
+use sluicegate::engine::scan::markup::link::Hosts;
+use sluicegate::engine::scan::markup::{self, Harm, HarmSet, Shown};
 use sluicegate::engine::{Emission, Engine, OnBlock, To};
+use std::time::Instant;
 
 const RENDER: &str = "io.sluicegate.render.v1";
 const RESULT: &str = "io.sluicegate.tool.result.v1";
@@ -188,4 +191,53 @@ fn a_rule_that_only_reports_leaves_what_it_found() {
     let all = shown(&engine, &data);
     assert_eq!(body(copies(&all)[0])["content"], "![a](https://x.example) b");
     assert_eq!(self::rules(&verdicts(&all)[0]).len(), 2);
+}
+
+#[test]
+fn hostile_markup_is_refused_in_time() {
+    let (began, hosts) = (Instant::now(), Hosts::default());
+    let many = |n: usize, piece: &dyn Fn(usize) -> String| (0..n).map(piece).collect::<String>();
+    let hostile = [
+        "<div>".repeat(100_000),
+        "<b>".repeat(100_000),
+        "<table>".repeat(100_000),
+        format!("<p {}>", many(200_000, &|n| format!("a{n} "))),
+        format!("<!-- <a x=\" --><p {}>", many(200_000, &|n| format!("a{n}/"))),
+        format!("{}{}", many(256, &|n| format!("<b class={n}>")), "<p>x</p>".repeat(50_000)),
+        format!("<table>{}", "<b>x</b>".repeat(100_000)),
+    ];
+    for text in &hostile {
+        assert!(markup::inspect(Shown::Html, text, &hosts).count(Harm::TooComplex) > 0, "{}", &text[..20]);
+    }
+    // What is just within bounds is still taken apart.
+    let within = [
+        format!("{}<script>", "<div>".repeat(500)),
+        format!("<table>{}<script>", "<b>x</b>".repeat(16_000)),
+        format!("{}<script>", "<i x=\">".repeat(20)),
+        format!("<p {}>", many(1000, &|n| format!("a{n} "))).repeat(30),
+    ];
+    for text in &within {
+        assert!(!markup::sanitise(Shown::Html, text, &hosts, HarmSet::ALL).contains("<script"));
+    }
+    assert!(began.elapsed().as_secs() < 60, "{:?}", began.elapsed());
+}
+
+#[test]
+fn hostile_text_takes_no_long_time() {
+    let began = Instant::now();
+    let hosts = Hosts::default();
+    for text in [
+        "![".repeat(100_000),
+        format!("{}a{}", "![".repeat(5_000), "](https://x.example)".repeat(5_000)),
+        ">".repeat(50_000),
+        "<b>".repeat(100_000),
+        "<div\n".repeat(50_000),
+        "[a](".repeat(100_000),
+        "`".repeat(100_000),
+        "<a href=https://evil.com>bank.com".repeat(10_000),
+    ] {
+        let out = markup::sanitise(Shown::Markdown, &text, &hosts, HarmSet::ALL);
+        assert!(markup::inspect(Shown::Markdown, &out, &hosts).kinds().is_empty(), "{}", &text[..10]);
+    }
+    assert!(began.elapsed().as_secs() < 60, "{:?}", began.elapsed());
 }

@@ -316,7 +316,6 @@ pub fn says_otherwise(address: &str, text: &str) -> bool {
 mod tests {
     use super::super::{Shown, tests::safe};
     use super::*;
-    use std::time::Instant;
 
     fn clean(text: &str) -> String {
         safe(Shown::Html, text, &Hosts::default())
@@ -390,34 +389,5 @@ mod tests {
         }
         assert_eq!(piece("<a href=/x>y").open_link.as_deref(), Some("/x"));
         assert!(piece("y</a>").closes_link && !piece("<a href=/x>y</a>").closes_link);
-    }
-
-    #[test]
-    fn hostile_markup_is_refused_in_time() {
-        let began = Instant::now();
-        let many = |n: usize, piece: &dyn Fn(usize) -> String| (0..n).map(piece).collect::<String>();
-        let hostile = [
-            "<div>".repeat(100_000),
-            "<b>".repeat(100_000),
-            "<table>".repeat(100_000),
-            format!("<p {}>", many(200_000, &|n| format!("a{n} "))),
-            format!("<!-- <a x=\" --><p {}>", many(200_000, &|n| format!("a{n}/"))),
-            format!("{}{}", many(256, &|n| format!("<b class={n}>")), "<p>x</p>".repeat(50_000)),
-            format!("<table>{}", "<b>x</b>".repeat(100_000)),
-        ];
-        for text in &hostile {
-            assert!(inspect(text, &Hosts::default()).count(Harm::TooComplex) > 0, "{}", &text[..20]);
-        }
-        // What is just within bounds is still taken apart.
-        let within = [
-            format!("{}<script>", "<div>".repeat(500)),
-            format!("<table>{}<script>", "<b>x</b>".repeat(16_000)),
-            format!("{}<script>", "<i x=\">".repeat(20)),
-            format!("<p {}>", many(1000, &|n| format!("a{n} "))).repeat(30),
-        ];
-        for text in &within {
-            assert!(!clean(text).contains("<script"));
-        }
-        assert!(began.elapsed().as_secs() < 60, "{:?}", began.elapsed());
     }
 }

@@ -259,7 +259,6 @@ impl Reading<'_> {
 mod tests {
     use super::super::{Shown, tests::safe};
     use super::*;
-    use std::time::Instant;
 
     fn clean(text: &str) -> String {
         safe(Shown::Markdown, text, &Hosts::default())
@@ -329,25 +328,5 @@ mod tests {
         ] {
             clean(text);
         }
-    }
-
-    #[test]
-    fn hostile_text_takes_no_long_time() {
-        let began = Instant::now();
-        let hosts = Hosts::default();
-        for text in [
-            "![".repeat(100_000),
-            format!("{}a{}", "![".repeat(5_000), "](https://x.example)".repeat(5_000)),
-            ">".repeat(50_000),
-            "<b>".repeat(100_000),
-            "<div\n".repeat(50_000),
-            "[a](".repeat(100_000),
-            "`".repeat(100_000),
-            "<a href=https://evil.com>bank.com".repeat(10_000),
-        ] {
-            let out = super::super::sanitise(Shown::Markdown, &text, &hosts, HarmSet::ALL);
-            assert!(inspect(&out, &hosts).kinds().is_empty(), "{}", &text[..10]);
-        }
-        assert!(began.elapsed().as_secs() < 60, "{:?}", began.elapsed());
     }
 }
