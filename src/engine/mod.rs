@@ -152,6 +152,8 @@ pub struct Out {
     pub observations: Vec<Observation>,
     /// Compiled schemas, kept from record to record.
     schemas: policy::SchemaCache,
+    /// Compiled policies of scopes, kept from record to record.
+    variants: policy::Variants,
     bump: Bump,
 }
 
@@ -242,6 +244,8 @@ pub struct Settings {
     pub trust_event_time: bool,
     /// Inputs are lines of a file: a value that looks like a structured event is one (`check`).
     pub lines: bool,
+    /// Where a claimed fleet is believed, by its name. None: one policy holds for all, and the name is a label only.
+    pub fleets: std::collections::BTreeMap<String, policy::FleetTrust>,
     /// Fleet names that are metric labels; others are `_other`, apart from `default`. Empty: every name is one, as
     /// an identifier is shown; whoever counts bounds how many.
     pub fleet_labels: Vec<String>,
@@ -260,6 +264,7 @@ impl Settings {
             group: "check".to_owned(),
             trust_event_time: false,
             lines: false,
+            fleets: std::collections::BTreeMap::new(),
             fleet_labels: Vec::new(),
         }
     }
@@ -316,38 +321,36 @@ pub struct Problem {
 /// The engine: compiled settings, shared read-only by all workers.
 pub struct Engine {
     settings: Settings,
-    policies: policy::Policies,
+    scopes: policy::Scopes,
     keyed: digest::Keyed,
-    policy_key: [u8; 8],
 }
 
 impl Engine {
     /// # Errors
     /// Every setting that cannot hold, with its path.
     pub fn new(settings: Settings) -> Result<Engine, Vec<Problem>> {
-        let policies = policy::Policies::new(&settings.policy)?;
+        let scopes = policy::Scopes::new(&settings.policy, &settings.fleets)?;
         let keyed = digest::Keyed::new(settings.fingerprint_key);
-        let mut policy_key = [0; 8];
-        policy_key.copy_from_slice(&digest::sha256(policies.digest().as_bytes())[..8]);
-        Ok(Engine { settings, policies, keyed, policy_key })
+        Ok(Engine { settings, scopes, keyed })
     }
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
-    /// `sha256:…` over the effective policy settings: the `policy.digest` of verdicts.
+    /// `sha256:…` over all policy settings, those of overrides too. A verdict's `policy.digest` is that of the
+    /// settings which hold for its subject.
     pub fn policy_digest(&self) -> &str {
-        self.policies.digest()
+        self.scopes.digest()
     }
-    fn on_block(&self) -> OnBlock {
-        match (self.settings.redacted.on_block, self.settings.policy.profile) {
+    /// What holds for somebody, and where each setting comes from.
+    pub fn effective(&self, who: &policy::Who<'_>) -> policy::Effective<'_> {
+        self.scopes.effective(who)
+    }
+    fn on_block(&self, profile: policy::Profile) -> OnBlock {
+        match (self.settings.redacted.on_block, profile) {
             (Some(chosen), _) => chosen,
             (None, policy::Profile::Strict) => OnBlock::Withhold,
             (None, _) => OnBlock::ErrorForm,
         }
-    }
-    /// The policy digest as remembered results keep it.
-    fn policy_key(&self) -> [u8; 8] {
-        self.policy_key
     }
     /// Judges one record. Total: never panics, blocks, logs or reads a clock. Clears `out` first.
     pub fn step(&self, state: &mut state::PartitionState, input: &Input<'_>, out: &mut Out) -> Outcome {

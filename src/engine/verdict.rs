@@ -87,6 +87,12 @@ pub static SG00: Meta = Meta {
             Severity::Low,
             "the request that this answers was not seen, so the answer was judged without it",
         ),
+        rule(
+            "fleet_not_permitted",
+            Decision::Allow,
+            Severity::Medium,
+            "the record claims a fleet that it may not, so the policy of the default fleet judges it",
+        ),
         rule("unknown_part", Decision::Block, Severity::Medium, "a part that is not understood stands in a result"),
     ],
 };

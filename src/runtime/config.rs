@@ -23,8 +23,8 @@ mod units;
 
 pub use properties::{DENIED_PROPERTIES, denied};
 pub use sections::{
-    Config, EngineSection, Fleet, Http, Kafka, Log, LogFormat, Mechanism, OnLoss, OnOffsetReset, Sasl,
-    SecurityProtocol, Start, State, Topics, Worker,
+    Config, EngineSection, Http, Kafka, Log, LogFormat, Mechanism, OnLoss, OnOffsetReset, Sasl, SecurityProtocol,
+    Start, State, Topics, Worker,
 };
 pub use units::{Size, Time};
 
@@ -107,7 +107,7 @@ pub fn listed(problems: &[Problem]) -> String {
 /// A problem of the engine's settings, where the file has them.
 pub fn placed(p: Problem) -> Problem {
     let section = match p.path.split('.').next() {
-        Some("policies" | "profile" | "bundle") => "policy.",
+        Some("policies" | "profile" | "bundle" | "overrides") => "policy.",
         Some("limits" | "redacted") => "engine.",
         _ => "",
     };

@@ -38,6 +38,7 @@ mod recorded;
 mod recorded_effects;
 mod render;
 mod schema;
+mod scopes;
 mod secrets;
 mod state;
 mod support;

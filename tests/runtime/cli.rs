@@ -436,3 +436,77 @@ fn check_tells_nothing_to_judge_from_nothing_judged() {
     let page = run(&["policies", "sg00"], b"");
     assert!(text(&page.stdout).contains("text_behind_end"), "{}", text(&page.stdout));
 }
+
+const SCOPED: &str = "fleets: {support: {topics: [agent.*]}}\npolicy:\n  policies: {SG01: {options: {max_bytes: 2048}}}\n  \
+    overrides:\n    mail:\n      match: {fleet: support, tool: '*_mail'}\n      \
+    policies: {SG01: {mode: monitor, rules: {hard_limit: allow}, options: {max_bytes: 4096}}}\n";
+
+/// The cells of the line that begins with this setting, of the first policy that has it.
+fn setting<'t>(page: &'t str, name: &str) -> Vec<&'t str> {
+    let line = page.lines().find(|line| line.split_whitespace().next() == Some(name));
+    line.unwrap_or_else(|| panic!("{name}\n{page}")).split_whitespace().skip(1).collect()
+}
+
+#[test]
+fn policies_effective_says_what_holds_and_where_it_comes_from() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("scoped.yaml");
+    std::fs::write(&file, SCOPED).expect("written");
+    let file = file.to_str().expect("a name");
+    let page = |arguments: &[&str]| {
+        let output = run(&[&["--config", file, "policies"], arguments].concat(), b"");
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let base = page(&["--effective"]);
+    assert_eq!(setting(&base, "overrides"), ["none"]);
+    assert_eq!(setting(&base, "profile"), ["standard", "(from", "policy.profile)"]);
+    assert_eq!(setting(&base, "mode"), ["enforce", "profile", "standard"]);
+    assert_eq!(setting(&base, "options.max_bytes"), ["2048", "policy.policies.SG01.options.max_bytes"]);
+    assert_eq!(setting(&base, "options.block_bytes"), ["2097152", "default"]);
+    for code in ["SG01 ", "SG04 ", "SG08 ", "SG15 "] {
+        assert!(base.lines().any(|line| line.starts_with(code)), "{code}\n{base}");
+    }
+    let mail = page(&["sg01", "--effective", "--fleet", "support", "--tool", "send_mail"]);
+    assert_eq!(setting(&mail, "overrides"), ["mail"]);
+    assert_eq!(setting(&mail, "mode"), ["monitor", "policy.overrides.mail.policies.SG01.mode"]);
+    assert_eq!(setting(&mail, "rules.hard_limit"), ["allow", "policy.overrides.mail.policies.SG01.rules.hard_limit"]);
+    assert_eq!(setting(&mail, "rules.too_deep"), ["block", "profile", "standard"]);
+    assert_eq!(setting(&mail, "options.max_bytes"), ["4096", "policy.overrides.mail.policies.SG01.options.max_bytes"]);
+    assert!(!mail.contains("SG04"), "{mail}");
+    assert_ne!(setting(&mail, "digest"), setting(&base, "digest"));
+    let strict = page(&["--effective", "--profile", "strict"]);
+    assert_eq!(setting(&strict, "profile"), ["strict", "(from", "--profile)"]);
+    // The catalogue and a page take the configuration too.
+    assert!(page(&[]).lines().any(|line| line.starts_with("code") && line.contains("mode")));
+    assert_eq!(setting(&page(&["SG01"]), "options.max_bytes"), ["2048", "policy.policies.SG01.options.max_bytes"]);
+    for (arguments, said) in [
+        (&["--fleet", "support"][..], "--effective"),
+        (&["--effective", "--fleet", "suport"], "no fleet \"suport\"; fleets has support"),
+        (&["--effective", "SG99"], "no policy \"SG99\""),
+    ] {
+        let output = run(&[&["--config", file, "policies"], arguments].concat(), b"");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&output.stderr).contains(said), "{said}\n{}", text(&output.stderr));
+    }
+    std::fs::write(file, "policy: {profile: loud}\n").expect("written");
+    assert_eq!(run(&["--config", file, "policies"], b"").status.code(), Some(2));
+}
+
+/// The topics of a fleet count where the lines stand for a topic.
+#[test]
+fn check_believes_a_fleet_on_any_topic_unless_it_is_told_one() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("scoped.yaml");
+    std::fs::write(&file, SCOPED).expect("written");
+    let config = file.to_str().expect("a name");
+    let support: String =
+        sample().lines().filter(|l| l.contains("\"fleet\":\"support\"")).map(|l| format!("{l}\n")).collect();
+    for (topic, said) in [(None, false), (Some("agent.events"), false), (Some("check"), true)] {
+        let topic = topic.map_or(vec![], |topic| vec!["--topic", topic]);
+        let arguments = [&["--config", config, "check", "--format", "json"], topic.as_slice(), &["-"]].concat();
+        let found = verdicts(&run(&arguments, support.as_bytes()).stdout);
+        assert!(!found.is_empty());
+        assert_eq!(found.iter().any(|v| v.contains("fleet_not_permitted")), said, "{topic:?} {found:#?}");
+    }
+}

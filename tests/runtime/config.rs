@@ -153,3 +153,38 @@ fn times_and_sizes_read_back_as_written() {
         assert!(serde_json::from_value::<Time>(bad.into()).is_err(), "{bad:?}");
     }
 }
+
+#[test]
+fn overrides_and_fleets_are_read_and_their_problems_name_place_and_limit() {
+    let config = load(
+        "kafka: {inputs: [agent.events]}\nfleets: {support: {topics: ['agent.*'], sources: [/fleets/support]}}\n\
+         policy:\n  overrides:\n    mail:\n      match: {fleet: support, tool: '*_mail'}\n      profile: strict\n\
+         \x20     policies: {SG01: {options: {max_bytes: 2000}}}\n",
+        &[("SLUICEGATE__POLICY__OVERRIDES__MAIL__POLICIES__SG08__MODE", "monitor")],
+        Need::Engine,
+    )
+    .expect("no problems");
+    assert_eq!(config.fleets["support"].sources, ["/fleets/support"]);
+    let mail = &config.policy.overrides["mail"];
+    assert_eq!((mail.r#match.tool.as_deref(), mail.profile), (Some("*_mail"), Some(Profile::Strict)));
+    assert_eq!(mail.policies["SG01"].options["max_bytes"], 2000);
+    assert_eq!(mail.policies["SG08"].mode, Some(Mode::Monitor));
+    check(
+        "kafka: {inputs: [agent.events]}\nfleets: {support: {topics: [other], topic: x}, '': {}}\n\
+         policy:\n  overrides:\n\
+         \x20   a: {match: {fleet: ops, tools: x}}\n\
+         \x20   b: {match: {tool: t}, policies: {SG01: {options: {max_bytes: 1}}}}\n\
+         \x20   c: {profile: off}\n\
+         \x20   d: {match: {tool: t}, profile: loud}\n",
+        &[
+            "fleets: \"\": must be at most 128",
+            "fleets.support.topic: unknown key: expected topics or sources",
+            "fleets.support.topics: [\"other\"]: none of kafka.inputs (agent.events) is among them",
+            "policy.overrides.a.match.fleet: \"ops\": no such fleet",
+            "policy.overrides.a.match.tools: unknown key: expected one of fleet, agent, tool, server",
+            "policy.overrides.b.policies.SG01.options.max_bytes: 1 is not between 1024 and",
+            "policy.overrides.c.match: matches everything",
+            "policy.overrides.d.profile: \"loud\": unknown variant loud",
+        ],
+    );
+}

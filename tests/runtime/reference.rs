@@ -6,7 +6,8 @@ use sluicegate::runtime::config::Config;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-const SOURCES: [&str; 3] = ["src/runtime/config/sections.rs", "src/engine/mod.rs", "src/engine/policy/mod.rs"];
+const SOURCES: [&str; 4] =
+    ["src/runtime/config/sections.rs", "src/engine/mod.rs", "src/engine/policy/mod.rs", "src/engine/policy/scope.rs"];
 
 /// A field: its type as it is written, and its documentation.
 struct Field {
@@ -59,7 +60,7 @@ fn source() -> Source {
                     open = Some((false, name));
                 }
                 (Some((true, name)), ..) if inner.starts_with("pub ") => {
-                    let field = inner.trim_start_matches("pub ").trim_end_matches(',');
+                    let field = inner.trim_start_matches("pub ").trim_start_matches("r#").trim_end_matches(',');
                     let (field, kind) = field.split_once(": ").unwrap_or((field, ""));
                     let field = Field { name: field.to_owned(), kind: kind.to_owned(), doc: said };
                     source.structs.entry(name.clone()).or_default().push(field);

@@ -6,7 +6,7 @@ use crate::engine::digest::{Role, hex, push_json_string, sha256};
 use crate::engine::event::{Executor, Form, Provider};
 use crate::engine::json::{self, JsonLimits};
 use crate::engine::layer::{Layer, Step};
-use crate::engine::policy::{CallSubject, Evidence, Profile, Subject};
+use crate::engine::policy::{CallSubject, Evidence, Subject};
 use crate::engine::redact;
 use crate::engine::state::{Call, CallStatus, Session};
 use crate::engine::verdict::{Checkpoint, Decision, Names, SubjectOut};
@@ -47,7 +47,7 @@ impl<'a, 'r> Run<'a, 'r> {
         let empty = json && text.iter().all(u8::is_ascii_whitespace);
         let text = if empty && cut.is_none() { b"{}" } else { text };
         let digest = sha256(text);
-        if cut.is_some() && self.engine.settings.policy.profile == Profile::Off {
+        if cut.is_some() && self.off() {
             session.settle(n, digest, Decision::Block);
             return;
         }
@@ -68,6 +68,7 @@ impl<'a, 'r> Run<'a, 'r> {
         let (report, said) = self.check(session, Some(exchange), &Subject::Call(&subject));
         let verdict_id = expired.unwrap_or_else(|| self.next_id(Checkpoint::ToolCall));
         let mut draft = Draft::new(verdict_id, Checkpoint::ToolCall);
+        draft.policies = report.policies;
         draft.findings = report.findings;
         draft.complete = cut.is_none() && !report.incomplete;
         draft.subject = SubjectOut {

@@ -90,6 +90,7 @@ fn origin_of<'a>(head: &'a Head, source: TickSource<'a>, offset: i64) -> Origin<
         time: None,
         traceparent: None,
         tracestate: None,
+        unpermitted: false,
         fleet: std::str::from_utf8(&head.fleet).unwrap_or("default"),
         agent: std::str::from_utf8(&head.agent).unwrap_or("default"),
         conversation: Some(&head.name),

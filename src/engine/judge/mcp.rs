@@ -26,7 +26,7 @@ use crate::engine::state::{
 };
 use crate::engine::verdict::{Checkpoint, Decision, engine_finding};
 use crate::engine::wire::Envelope;
-use crate::engine::{Input, Observation, OnBlock};
+use crate::engine::{Input, Observation};
 use std::borrow::Cow;
 
 /// The server that a record's messages go to or come from.
@@ -416,8 +416,8 @@ impl<'a, 'r> Run<'a, 'r> {
     fn results(&mut self, session: &mut Session<'_>, envelope: &Envelope<'r>, input: &Input<'_>, left: Left<'r>) {
         let Left { mut results, opaque } = left;
         let action = |held: &Held<'_>| held.draft.fold().1;
-        let blocked = results.iter().any(|held| action(held) == Decision::Block);
         let edits: Vec<Edit<'r>> = results.iter().flat_map(|held| held.edits.iter().cloned()).collect();
+        let withheld = results.iter().any(|held| self.withholds(&held.draft));
         let strongest = (0..results.len()).rev().max_by_key(|at| results.get(*at).map(action));
         let Some(held) = strongest.and_then(|at| results.get_mut(at)) else { return };
         // The copy carries them too.
@@ -426,7 +426,6 @@ impl<'a, 'r> Run<'a, 'r> {
             held.draft.not_inspected.push((place, kind, "no inspector for this message"));
             held.draft.complete = false;
         }
-        let withheld = blocked && self.engine.on_block() == OnBlock::Withhold;
         let copy = if withheld { None } else { self.copy(&mut held.draft, envelope, input, &edits) };
         let stuck = results.iter().filter(|held| action(held) == Decision::Block).count() as u64;
         let mut said = true;
@@ -436,6 +435,7 @@ impl<'a, 'r> Run<'a, 'r> {
             }
             let (decision, action) = held.draft.fold();
             let settled = Settled {
+                policy: self.key_of(&held.draft),
                 decision,
                 action,
                 complete: held.draft.complete,

@@ -19,7 +19,7 @@ use super::digest::{Keyed, Role};
 use super::event::{CutReason, Event, Name, Side};
 use super::json::{Documents, JsonLimits, Value};
 use super::layer::{Edit, Layer};
-use super::policy::{Evidence, Place, Profile, Report, Subject, View};
+use super::policy::{Evidence, Place, Policies, Profile, Report, Subject, View, Who};
 use super::provider::{self, Provider, Translated};
 use super::redact::{can_be_made, touches_opaque};
 use super::state::{
@@ -27,7 +27,7 @@ use super::state::{
 };
 use super::verdict::{Checkpoint, SubjectOut, engine_finding};
 use super::wire::{self, Decoded, Envelope, EventType, Reject};
-use super::{Engine, Input, Millis, Observation, Out, Outcome, TickSource, To};
+use super::{Engine, Input, Millis, Observation, Out, Outcome, Settings, TickSource, To};
 use bumpalo::Bump;
 use expiry::settle_due;
 pub(super) use expiry::tick;
@@ -35,6 +35,7 @@ use publish::Draft;
 use request::Request;
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 /// Where what is emitted comes from: a record, or for an expiry the conversation's memory of one.
 #[derive(Clone, Copy)]
@@ -52,7 +53,12 @@ struct Origin<'a> {
     conversation: Option<&'a [u8]>,
     response_id: Option<&'a [u8]>,
     provider: Option<Provider>,
+    /// It claims a fleet that it may not.
+    unpermitted: bool,
 }
+
+/// The fleet and the agent of whoever claims none.
+const DEFAULT: &str = "default";
 
 /// Everything that one record's judging needs.
 struct Run<'a, 'r: 'a> {
@@ -61,6 +67,8 @@ struct Run<'a, 'r: 'a> {
     origin: Origin<'a>,
     documents: Documents<'r>,
     out: &'a mut Out,
+    /// What holds for its fleet and agent, where that is not what holds for all.
+    policies: Option<Arc<Policies>>,
     limits: StateLimits,
     at: At,
     /// Next ordinal by checkpoint.
@@ -149,6 +157,7 @@ pub(super) fn record(
     };
     let event_time = envelope.time.and_then(publish::parse_time);
     let time = input.timestamp.or(event_time.filter(|_| settings.trust_event_time)).unwrap_or(0);
+    let (fleet, agent, unpermitted) = believed(settings, &envelope, input.topic);
     let origin = Origin {
         topic: input.topic,
         partition: input.partition,
@@ -158,11 +167,12 @@ pub(super) fn record(
         time: event_time,
         traceparent: envelope.traceparent,
         tracestate: envelope.tracestate,
-        fleet: envelope.fleet.unwrap_or("default"),
-        agent: envelope.agent.unwrap_or("default"),
+        fleet,
+        agent,
         conversation: Some(name),
         response_id,
         provider,
+        unpermitted,
     };
     let key = named.unwrap_or_else(|| engine.keyed.conversation(name));
     let source = TickSource { topic: input.topic, partition: input.partition, now: time };
@@ -273,6 +283,20 @@ pub(super) fn record(
     outcome(run.out)
 }
 
+/// Whose policy applies, and whether a claim of that was not believed.
+fn believed<'r>(settings: &Settings, envelope: &Envelope<'r>, topic: &str) -> (&'r str, &'r str, bool) {
+    let (fleet, agent) = (envelope.fleet.unwrap_or(DEFAULT), envelope.agent.unwrap_or(DEFAULT));
+    let permits = |name: &str| settings.fleets.get(name).map(|trust| trust.permits(topic, envelope.source));
+    // Whoever claims no fleet is one of the default fleet, which need not be named. Its agents are believed only
+    // where it is: overrides that name agents name fleets too.
+    let permitted = permits(fleet).unwrap_or(fleet == DEFAULT);
+    if settings.fleets.is_empty() || permitted {
+        return (fleet, agent, false);
+    }
+    // Whoever may not speak for a fleet does not speak for its agents.
+    (DEFAULT, DEFAULT, fleet != DEFAULT || agent != DEFAULT)
+}
+
 /// What was said on the way counts: of a conversation that had to go, of a start that need not wait any more.
 fn outcome(out: &Out) -> Outcome {
     match out.emissions.iter().any(|emission| emission.to == To::Verdicts) {
@@ -335,12 +359,15 @@ impl<'a, 'r> Run<'a, 'r> {
         let limits = StateLimits::from(&engine.settings.limits);
         let json = JsonLimits { depth: engine.settings.limits.json_depth, nodes: engine.settings.limits.json_nodes };
         let documents = Documents::new(bump, json);
+        let who = Who { fleet: origin.fleet.as_bytes(), agent: origin.agent.as_bytes(), tool: None, server: None };
+        let policies = engine.scopes.of(&who, &out.variants);
         Self {
             engine,
             bump,
             origin,
             documents,
             out,
+            policies,
             limits,
             at,
             ordinals: [0; 8],
@@ -351,7 +378,23 @@ impl<'a, 'r> Run<'a, 'r> {
     }
 
     fn off(&self) -> bool {
-        self.engine.settings.policy.profile == Profile::Off
+        self.policies().profile() == Profile::Off
+    }
+
+    /// What holds for the record's fleet and agent.
+    fn policies(&self) -> &Policies {
+        self.policies.as_deref().unwrap_or(self.engine.scopes.base())
+    }
+
+    /// What holds for a draft's subject.
+    fn policies_of<'p>(&'p self, draft: &'p Draft<'_, '_>) -> &'p Policies {
+        draft.policies.as_deref().unwrap_or(self.policies())
+    }
+
+    /// What holds for a tool and a server of that fleet and agent, where that may be something else.
+    fn scoped(&self, tool: Option<&[u8]>, server: Option<&[u8]>) -> Option<Arc<Policies>> {
+        let (fleet, agent) = (self.origin.fleet.as_bytes(), self.origin.agent.as_bytes());
+        self.engine.scopes.of(&Who { fleet, agent, tool, server }, &self.out.variants)
     }
 
     fn keyed(&self) -> &'a Keyed {
@@ -481,7 +524,12 @@ impl<'a, 'r> Run<'a, 'r> {
     fn check(&self, session: &Session<'_>, exchange: Option<u32>, subject: &Subject<'_, 'r>) -> (Report<'r>, u32) {
         let view = self.view(session, exchange);
         let mut report = Report::new(self.bump);
-        self.engine.policies.check(subject, &view, &mut report);
+        if !self.engine.scopes.is_one() {
+            let (tool, server) = subject.names();
+            report.policies = self.scoped(tool.as_deref(), server.as_deref());
+        }
+        let own = report.policies.clone();
+        own.as_deref().unwrap_or(self.policies()).check(subject, &view, &mut report);
         let said = report.not_observed;
         (report, said)
     }

@@ -3,7 +3,7 @@
 use super::Run;
 use crate::engine::digest::{Role, hex};
 use crate::engine::layer::Edit;
-use crate::engine::policy::{Evidence, Finding, Mode, Place, Profile};
+use crate::engine::policy::{Evidence, Finding, Mode, Place, Policies, Profile};
 use crate::engine::redact::{self, Stamp};
 use crate::engine::scan::secrets;
 use crate::engine::verdict::{
@@ -13,6 +13,7 @@ use crate::engine::verdict::{
 use crate::engine::wire::Envelope;
 use crate::engine::{Emission, Engine, Input, Millis, Observation, Payload, To};
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 /// The part of a value that a dead letter keeps when the whole does not fit.
 const DEAD_LETTER_PREFIX: usize = 64 << 10;
@@ -42,6 +43,8 @@ pub(super) struct Draft<'r, 'n> {
     pub names: Option<Names<'n>>,
     /// How many of its edits, the last ones, are cuts to a bound.
     pub cuts: usize,
+    /// What judged its subject, where that may not be what holds for the record's fleet and agent.
+    pub policies: Option<Arc<Policies>>,
     /// The profile `monitor`: what blocks for want of a copy is said, and changes no action.
     pub monitored: bool,
 }
@@ -60,6 +63,7 @@ impl Draft<'_, '_> {
             idempotency_key: None,
             names: None,
             cuts: 0,
+            policies: None,
             monitored: false,
         }
     }
@@ -105,7 +109,11 @@ impl<'a, 'r> Run<'a, 'r> {
     }
 
     fn write(&mut self, mut draft: Draft<'r, '_>) {
+        if self.origin.unpermitted {
+            draft.findings.push(engine_finding("fleet_not_permitted", Place::Whole, Evidence::None));
+        }
         let (decision, action) = draft.fold();
+        let own = draft.policies.take();
         let fallback = Names::new(self.keyed());
         let names = draft.names.as_ref().unwrap_or(&fallback);
         // The strongest first: a reader, and a verdict cut at its limit, keep what decided.
@@ -163,7 +171,7 @@ impl<'a, 'r> Run<'a, 'r> {
             idempotency_key: draft.idempotency_key,
             policy: PolicyOut {
                 bundle: &self.engine.settings.policy.bundle,
-                digest: self.engine.policies.digest(),
+                digest: own.as_deref().unwrap_or(self.policies()).digest(),
                 pins_offset: None,
             },
             source: SourceOut {
@@ -204,6 +212,8 @@ impl<'a, 'r> Run<'a, 'r> {
     pub(super) fn fleet_label(&self) -> String {
         let (fleet, known) = (self.origin.fleet, &self.engine.settings.fleet_labels);
         match known.is_empty() {
+            // Its own name was not believed, and the default fleet's figures are not for others to raise.
+            _ if self.origin.unpermitted => "_other".to_owned(),
             true => self.clean(fleet.as_bytes()),
             false if fleet == "default" || known.iter().any(|k| k == fleet) => fleet.to_owned(),
             false => "_other".to_owned(),
@@ -240,8 +250,9 @@ impl<'a, 'r> Run<'a, 'r> {
         self.out.emissions.push(emission);
     }
 
-    pub(super) fn monitored(&self) -> bool {
-        self.engine.settings.policy.profile == Profile::Monitor
+    /// Whether the profile under which a draft is made only observes.
+    pub(super) fn monitored(&self, draft: &Draft<'_, '_>) -> bool {
+        self.policies_of(draft).profile() == Profile::Monitor
     }
 
     /// The safe copy of the input. If it cannot be made or does not fit, the draft gets the finding that
@@ -253,7 +264,7 @@ impl<'a, 'r> Run<'a, 'r> {
         input: &Input<'_>,
         edits: &[Edit<'r>],
     ) -> Option<Emission> {
-        draft.monitored = self.monitored();
+        draft.monitored = self.monitored(draft);
         let source = format!("/sluicegate/{}", self.engine.settings.group);
         let stamp = Stamp {
             id: &draft.id,
@@ -280,7 +291,7 @@ impl<'a, 'r> Run<'a, 'r> {
         if size <= limit {
             return Some(emission);
         }
-        draft.monitored = self.monitored();
+        draft.monitored = self.monitored(draft);
         draft.block("output_too_large", Evidence::Bytes { found: size, limit });
         let mut letter = emission;
         letter.to = To::DeadLetters;

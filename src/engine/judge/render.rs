@@ -3,6 +3,7 @@
 use super::pairing::model_call;
 use super::publish::Draft;
 use super::{Run, call};
+use crate::engine::Input;
 use crate::engine::digest::Role;
 use crate::engine::event::Rendered;
 use crate::engine::layer::Edit;
@@ -11,7 +12,6 @@ use crate::engine::redact::shown_instead;
 use crate::engine::state::Session;
 use crate::engine::verdict::{Checkpoint, Decision, SubjectOut};
 use crate::engine::wire::Envelope;
-use crate::engine::{Input, OnBlock};
 
 impl<'a, 'r> Run<'a, 'r> {
     pub(super) fn rendered(
@@ -31,7 +31,8 @@ impl<'a, 'r> Run<'a, 'r> {
         let (report, said) = self.check(session, call.map(|call| call.exchange), &Subject::Render(&subject));
 
         let mut draft = Draft::new(self.next_id(Checkpoint::Render), Checkpoint::Render);
-        draft.monitored = self.monitored();
+        draft.policies = report.policies;
+        draft.monitored = self.monitored(&draft);
         draft.complete = !report.incomplete;
         draft.findings = report.findings;
         let tool = call.map(|call| call.name.as_slice()).or(envelope.tool.map(str::as_bytes));
@@ -46,8 +47,7 @@ impl<'a, 'r> Run<'a, 'r> {
         draft.content_bytes = text.len() as u64;
 
         let edits = self.shown(rendered, &mut draft, report.edits);
-        let withheld = draft.fold().1 == Decision::Block && self.engine.on_block() == OnBlock::Withhold;
-        let copy = if withheld { None } else { self.copy(&mut draft, envelope, input, &edits) };
+        let copy = if self.withholds(&draft) { None } else { self.copy(&mut draft, envelope, input, &edits) };
         let said_it = self.emit(draft).is_some();
         if let (true, Some(copy)) = (said_it, copy) {
             self.push(copy);

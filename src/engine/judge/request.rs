@@ -14,7 +14,7 @@ use crate::engine::policy::{
 use crate::engine::state::{Session, Tool};
 use crate::engine::verdict::{Checkpoint, Decision, engine_finding};
 use crate::engine::wire::Envelope;
-use crate::engine::{Input, OnBlock, Publish};
+use crate::engine::{Input, Publish};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
@@ -130,6 +130,7 @@ impl<'a, 'r> Run<'a, 'r> {
         let (report, bits) = self.check(session, Some(exchange), &Subject::Request(&subject));
 
         let mut draft = Draft::new(self.next_id(Checkpoint::ModelRequest), Checkpoint::ModelRequest);
+        draft.policies = report.policies;
         draft.findings = report.findings;
         draft.content_hmac = Some(self.keyed().digest(Role::Content, &[request.body.raw()]));
         draft.content_bytes = request.body.span().len() as u64;
@@ -141,7 +142,7 @@ impl<'a, 'r> Run<'a, 'r> {
         if draft.fold().1 == Decision::Redact && !self.editable(&own, request.body.layer()) {
             draft.block("not_redactable", Evidence::None);
         }
-        draft.findings.extend(self.of_results(&judged));
+        draft.findings.extend(Self::of_results(&judged));
         let edits = all_edits(&judged, &report.recut, own);
 
         let publish = match self.engine.settings.redacted.publish {
@@ -193,15 +194,12 @@ impl<'a, 'r> Run<'a, 'r> {
 
     /// What its results did to a request, said once with a count. It counts as enforced where one of them was
     /// in fact changed.
-    fn of_results(&self, judged: &[Judged<'r>]) -> Option<Finding<'r>> {
+    fn of_results(judged: &[Judged<'r>]) -> Option<Finding<'r>> {
         let asked = judged.iter().filter(|j| j.decision >= Decision::Redact).count() as u64;
         if asked == 0 {
             return None;
         }
-        let withhold = self.engine.on_block() == OnBlock::Withhold;
-        // A blocked result that has no error form leaves no way to send the request without it.
-        let stuck = judged.iter().any(|j| j.action == Decision::Block && (withhold || j.edits.is_empty()));
-        let rule = if stuck { "results_withheld" } else { "results_changed" };
+        let rule = if judged.iter().any(|j| j.stuck) { "results_withheld" } else { "results_changed" };
         let mut finding = engine_finding(rule, Place::Whole, Evidence::Count { found: asked, limit: 0 });
         if judged.iter().all(|j| j.action == Decision::Allow) {
             finding.mode = Mode::Monitor;

@@ -7,7 +7,7 @@ use crate::engine::digest::{Role, short};
 use crate::engine::event::{Name, Part, ResultItem, ResultShape};
 use crate::engine::json::{self, JsonLimits, Kind, Value};
 use crate::engine::layer::{Edit, Layer};
-use crate::engine::policy::{Evidence, Place, Profile, ResultSubject, Subject, growth};
+use crate::engine::policy::{Evidence, Place, Profile, ResultSubject, Subject, growth, names_of};
 use crate::engine::provider;
 use crate::engine::redact::{self, error_form};
 use crate::engine::state::{Call, ResultFact, Session};
@@ -30,6 +30,8 @@ pub(super) struct Judged<'r> {
     pub growth: u64,
     /// What the copy leaves out that its host was given of the same output in an event of its own.
     pub withheld: Decision,
+    /// It is blocked, and its request cannot be sent without it.
+    pub stuck: bool,
 }
 
 /// The copy of a result, as far as it is remembered.
@@ -43,6 +45,8 @@ pub(super) struct Copied {
 /// What judging a result came to.
 #[derive(Clone, Copy)]
 pub(super) struct Settled {
+    /// What it was judged by.
+    pub policy: [u8; 8],
     pub decision: Decision,
     pub action: Decision,
     pub complete: bool,
@@ -82,12 +86,12 @@ impl<'a, 'r> Run<'a, 'r> {
         let (mut draft, edits, first_seen, said) =
             self.draft(session, Checkpoint::ToolResult, result, found, &content, None);
         draft.subject.call_id = (!id.is_empty()).then(|| self.clean(&id));
-        let withheld = draft.fold().1 == Decision::Block && self.engine.on_block() == OnBlock::Withhold;
-        let copy = if withheld { None } else { self.copy(&mut draft, envelope, input, &edits) };
+        let copy = if self.withholds(&draft) { None } else { self.copy(&mut draft, envelope, input, &edits) };
         // A copy that cannot be made, or does not fit, is a finding too.
         let (decision, action) = draft.fold();
         let copied = self.copied(result, &edits, action);
-        let settled = Settled { decision, action, complete: draft.complete, first_seen, copied, own: true };
+        let policy = self.key_of(&draft);
+        let settled = Settled { policy, decision, action, complete: draft.complete, first_seen, copied, own: true };
         self.remember(session, &content, settled);
         let oversize = self.observe_size(&draft, &content, &edits);
         self.out.observations.extend(oversize);
@@ -112,7 +116,8 @@ impl<'a, 'r> Run<'a, 'r> {
         let found = model_call(session, &id).or(answers);
         let content = self.content(result, &id);
         let known = session.result(&content.call_id, &short(content.digest)).cloned();
-        let judged_before = known.as_ref().is_some_and(|fact| fact.policy == self.engine.policy_key());
+        let key = self.key_for(session, result, found);
+        let judged_before = known.as_ref().is_some_and(|fact| fact.policy == key);
         let withheld = known.as_ref().map_or(Decision::Allow, |fact| fact.withheld);
         if let Some(fact) = &known
             && judged_before
@@ -127,18 +132,23 @@ impl<'a, 'r> Run<'a, 'r> {
                 text_bytes: content.text_bytes,
                 growth: 0,
                 withheld,
+                stuck: false,
             };
         }
         let (draft, edits, first_seen, said) =
             self.draft(session, Checkpoint::ToolResult, result, found, &content, Some(exchange));
         let (decision, action) = draft.fold();
+        // Where it has no error form, the request cannot go without it.
+        let stuck = self.withholds(&draft) || action == Decision::Block && edits.is_empty();
         let cuts = draft.cuts;
         let (others, cut) = edits.split_at(if cuts > 0 || action == Decision::Redact { edits.len() - cuts } else { 0 });
         let growth = growth(result, others);
         let text_bytes = text_after(result, content.text_bytes, cut) + growth;
         if !judged_before {
             let copied = self.copied(result, &edits, action);
-            let settled = Settled { decision, action, complete: draft.complete, first_seen, copied, own: false };
+            let policy = self.key_of(&draft);
+            let settled =
+                Settled { policy, decision, action, complete: draft.complete, first_seen, copied, own: false };
             self.remember(session, &content, settled);
             let oversize = self.observe_size(&draft, &content, &edits);
             self.out.observations.extend(oversize);
@@ -147,7 +157,7 @@ impl<'a, 'r> Run<'a, 'r> {
             session.head().said |= said;
         }
         mark_answered(session, found);
-        Judged { decision, action, edits, cuts, text_bytes, growth, withheld }
+        Judged { decision, action, edits, cuts, text_bytes, growth, withheld, stuck }
     }
 
     /// The provider ran the tool: a verdict cannot unsay what the model has read, so nothing is edited.
@@ -172,8 +182,9 @@ impl<'a, 'r> Run<'a, 'r> {
     ) -> Option<Judged<'r>> {
         let id = text_of(result.call_id);
         let content = self.content(result, &id);
+        let key = self.key_for(session, result, model_call(session, &id));
         let known = session.result(&content.call_id, &short(content.digest));
-        if known.is_some_and(|fact| fact.policy == self.engine.policy_key()) {
+        if known.is_some_and(|fact| fact.policy == key) {
             return None;
         }
         Some(self.judge_server_result(session, exchange, result, &id, &content))
@@ -192,7 +203,8 @@ impl<'a, 'r> Run<'a, 'r> {
             self.draft(session, Checkpoint::ServerResult, result, found, content, Some(exchange));
         let (decision, action) = draft.fold();
         let copied = Copied { content: None, withheld: Decision::Allow };
-        let settled = Settled { decision, action, complete: draft.complete, first_seen, copied, own: false };
+        let policy = self.key_of(&draft);
+        let settled = Settled { policy, decision, action, complete: draft.complete, first_seen, copied, own: false };
         self.remember(session, content, settled);
         let oversize = self.observe_size(&draft, content, &edits);
         self.out.observations.extend(oversize);
@@ -200,9 +212,9 @@ impl<'a, 'r> Run<'a, 'r> {
         self.emit(Draft { id, ..draft });
         session.head().said |= said;
         mark_answered(session, found);
-        let withheld = Decision::Allow;
+        let (withheld, stuck) = (Decision::Allow, action == Decision::Block);
         let text_bytes = content.text_bytes;
-        Judged { decision, action, edits: Vec::new(), cuts: 0, text_bytes, growth: 0, withheld }
+        Judged { decision, action, edits: Vec::new(), cuts: 0, text_bytes, growth: 0, withheld, stuck }
     }
 
     /// The verdict in the making, and the edits that its action needs: what the policies asked for, or the
@@ -227,7 +239,8 @@ impl<'a, 'r> Run<'a, 'r> {
         let copied = matches!(result.shape, ResultShape::Host | ResultShape::McpResult | ResultShape::McpAnswer);
         let id = if copied { self.next_id(checkpoint) } else { String::new() };
         let mut draft = Draft::new(id, checkpoint);
-        draft.monitored = self.monitored();
+        draft.policies = report.policies;
+        draft.monitored = self.monitored(&draft);
         draft.findings = report.findings;
         draft.cuts = report.cuts.len();
         draft.subject = self.result_subject(result, answered);
@@ -300,7 +313,7 @@ impl<'a, 'r> Run<'a, 'r> {
             let place = Place::Value { value, range: None };
             draft.complete = false;
             draft.not_inspected.push((place, kind, reason));
-            let strict = self.engine.settings.policy.profile == Profile::Strict;
+            let strict = self.policies_of(draft).profile() == Profile::Strict;
             // What a provider encrypts is known, only not to us.
             if strict && matches!(part, Part::Opaque { .. }) && kind != "encrypted" {
                 draft.findings.push(engine_finding("unknown_part", place, Evidence::None));
@@ -353,6 +366,27 @@ impl<'a, 'r> Run<'a, 'r> {
         stream.finish()
     }
 
+    /// The settings under which a result would be judged, in short.
+    fn key_for(&self, session: &Session<'_>, result: &ResultItem<'r>, found: Option<u32>) -> [u8; 8] {
+        if self.engine.scopes.is_one() {
+            return self.policies().key();
+        }
+        let call = found.and_then(|n| session.conversation().calls.get(&n));
+        let (tool, server) = names_of(result, call);
+        self.scoped(tool.as_deref(), server.as_deref()).as_deref().unwrap_or(self.policies()).key()
+    }
+
+    /// Those under which it was.
+    pub(super) fn key_of(&self, draft: &Draft<'_, '_>) -> [u8; 8] {
+        self.policies_of(draft).key()
+    }
+
+    /// Whether nothing is published of a result that this draft blocks.
+    pub(super) fn withholds(&self, draft: &Draft<'_, '_>) -> bool {
+        let profile = self.policies_of(draft).profile();
+        draft.fold().1 == Decision::Block && self.engine.on_block(profile) == OnBlock::Withhold
+    }
+
     /// What is remembered of the copy that these edits make.
     pub(super) fn copied(&self, result: &ResultItem<'r>, edits: &[Edit<'r>], action: Decision) -> Copied {
         // What was only put around a text keeps nothing from whoever reads it.
@@ -371,7 +405,7 @@ impl<'a, 'r> Run<'a, 'r> {
     }
 
     pub(super) fn remember(&self, session: &mut Session<'_>, content: &Content, settled: Settled) {
-        let Settled { decision, action, complete, first_seen, copied, own } = settled;
+        let Settled { policy, decision, action, complete, first_seen, copied, own } = settled;
         let before = session.result(&content.call_id, &short(content.digest));
         // What a host was given stands until it is given something else.
         let given = before.filter(|_| !own);
@@ -380,7 +414,7 @@ impl<'a, 'r> Run<'a, 'r> {
         session.note_result(ResultFact {
             call_id: content.call_id,
             content: short(content.digest),
-            policy: self.engine.policy_key(),
+            policy,
             clean: decision == Decision::Allow && action == Decision::Allow && complete,
             action,
             first_seen,

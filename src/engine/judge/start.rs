@@ -116,6 +116,7 @@ impl<'a, 'r> Run<'a, 'r> {
                 server: call.and_then(|c| c.server.as_ref()).map(|s| self.clean(s)),
                 executor: call.map(call::executor_name),
             };
+            draft.policies = report.policies;
             draft.findings = report.findings;
             draft.content_bytes = started.item.span().len() as u64;
             self.emit(draft);

@@ -6,6 +6,7 @@
 mod registry;
 mod report;
 mod schema;
+mod scope;
 mod sg01_output_bounds;
 mod sg04_argument_checks;
 mod sg05_render_safety;
@@ -21,6 +22,7 @@ mod turns;
 pub use registry::Policies;
 pub use report::{Report, growth};
 pub use schema::{Compiled, Dialect, SchemaCache};
+pub use scope::{Effective, FleetTrust, MAX_OVERRIDES, Origin, Override, Scope, Scopes, Variants, Who};
 pub use tools::{Definitions, ToolKnown};
 pub use turns::{TurnKind, TurnView};
 
@@ -28,12 +30,13 @@ use super::Millis;
 use super::decision::{Checkpoint, Decision};
 pub use super::event::Format;
 use super::event::Provider;
-use super::event::{CutReason, Form, Part, ResultItem, Started, ToolDef};
+use super::event::{CutReason, Form, Name, Part, ResultItem, Started, ToolDef};
 use super::json::{JsonError, Value};
 use super::layer::{Layer, Span};
 use super::scan::text::Reader;
 use super::state::{Call, Conversation, Exchange};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// Whether a policy's findings count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -62,6 +65,17 @@ pub enum Profile {
     Standard,
     Monitor,
     Off,
+}
+
+impl Profile {
+    pub fn name(self) -> &'static str {
+        match self {
+            Profile::Strict => "strict",
+            Profile::Standard => "standard",
+            Profile::Monitor => "monitor",
+            Profile::Off => "off",
+        }
+    }
 }
 
 /// One rule of a policy. `effect` is that of `standard`; `strict` may be stronger.
@@ -136,6 +150,21 @@ impl<'r> Subject<'_, 'r> {
         }
     }
 
+    /// The tool and the server that it is about.
+    pub fn names(&self) -> (Option<Cow<'_, [u8]>>, Option<Cow<'_, [u8]>>) {
+        match self {
+            Subject::Call(call) => of_call(Some(call.call)),
+            Subject::Start(start) => {
+                let (tool, server) = of_call(start.call);
+                (tool.or_else(|| start.started.tool.and_then(|tool| tool.text())), server)
+            }
+            Subject::Result(result) => names_of(result.result, result.call),
+            Subject::Request(_) => (None, None),
+            Subject::Definitions(definitions) => (None, definitions.server.and_then(|server| server.text())),
+            Subject::Render(render) => of_call(render.call),
+        }
+    }
+
     /// The texts in it that came from outside the operator's own code. A request has none of its own: its results
     /// are subjects themselves.
     fn read(&self, reader: &mut Reader<'r>) {
@@ -157,6 +186,22 @@ impl<'r> Subject<'_, 'r> {
             Subject::Start(_) | Subject::Request(_) => {}
         }
     }
+}
+
+fn of_call(call: Option<&Call>) -> (Option<Cow<'_, [u8]>>, Option<Cow<'_, [u8]>>) {
+    let name = call.map(|call| call.name.as_slice()).filter(|name| !name.is_empty());
+    (name.map(Cow::Borrowed), call.and_then(|call| call.server.as_deref()).map(Cow::Borrowed))
+}
+
+/// The tool and the server of a result: its call's, else its own.
+pub fn names_of<'n>(result: &ResultItem<'n>, call: Option<&'n Call>) -> (Option<Cow<'n, [u8]>>, Option<Cow<'n, [u8]>>) {
+    let (tool, server) = of_call(call);
+    let own = || match result.tool {
+        Name::Wire(name) => name.text(),
+        Name::Implied(name) => Some(Cow::Borrowed(name.as_bytes())),
+        Name::None => None,
+    };
+    (tool.or_else(own), server.or_else(|| result.server.and_then(|server| server.text())))
 }
 
 /// A call that ended.
@@ -332,6 +377,8 @@ pub struct PolicySettings {
     pub bundle: String,
     /// By code (`SG01`).
     pub policies: std::collections::BTreeMap<String, OnePolicy>,
+    /// Settings for some fleets, agents, tools or servers only, by a name of your own; the more specific wins.
+    pub overrides: std::collections::BTreeMap<String, Override>,
 }
 
 /// Settings of one policy.

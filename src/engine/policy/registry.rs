@@ -73,6 +73,11 @@ registry! {
 /// All policies of this build, compiled.
 pub struct Policies {
     digest: String,
+    /// First bytes of a digest of `digest`, as remembered results keep it.
+    key: [u8; 8],
+    profile: Profile,
+    /// By code: mode, rules, options.
+    effective: Map<String, Value>,
     compiled: Compiled,
 }
 
@@ -86,7 +91,25 @@ impl Policies {
     /// # Errors
     /// Every setting that cannot hold: unknown codes, rules, options, out-of-bounds values.
     pub fn new(settings: &PolicySettings) -> Result<Policies, Vec<Problem>> {
-        let mut build = Build::default();
+        let (compiled, build) = Self::build(settings, false);
+        let digest = build.digest(settings.profile);
+        match compiled.filter(|_| build.problems.is_empty()) {
+            Some(compiled) => {
+                let mut key = [0; 8];
+                key.copy_from_slice(&digest::sha256(digest.as_bytes())[..8]);
+                Ok(Policies { digest, key, profile: settings.profile, effective: build.effective, compiled })
+            }
+            None => Err(build.problems),
+        }
+    }
+
+    /// Every setting that cannot hold, without compiling any.
+    pub fn problems(settings: &PolicySettings) -> Vec<Problem> {
+        Self::build(settings, true).1.problems
+    }
+
+    fn build(settings: &PolicySettings, dry: bool) -> (Option<Compiled>, Build) {
+        let mut build = Build { dry, ..Build::default() };
         for code in settings.policies.keys() {
             if !CATALOGUE.iter().any(|meta| meta.code == code) {
                 build.problem(format!("policies.{code}"), format!("no such policy; known are {}", codes()));
@@ -94,11 +117,22 @@ impl Policies {
         }
         let compiled = Compiled::new(settings, &mut build);
         build.problems.sort_by(|a, b| a.path.cmp(&b.path));
-        let digest = build.digest(settings.profile);
-        match compiled.filter(|_| build.problems.is_empty()) {
-            Some(compiled) => Ok(Policies { digest, compiled }),
-            None => Err(build.problems),
-        }
+        (compiled, build)
+    }
+
+    /// The profile that these settings started from.
+    pub fn profile(&self) -> Profile {
+        self.profile
+    }
+
+    /// The digest in short, as remembered results keep it.
+    pub fn key(&self) -> [u8; 8] {
+        self.key
+    }
+
+    /// A policy's mode, the effect of each of its rules, and its options, as they hold.
+    pub fn effective(&self, code: &str) -> Option<&Value> {
+        self.effective.get(code)
     }
 
     /// `sha256:` and the digest of the effective settings.
@@ -149,6 +183,8 @@ fn base(meta: &'static Meta, profile: Profile) -> Speaker {
 /// Settings on their way to policies.
 #[derive(Default)]
 struct Build {
+    /// Nothing is compiled.
+    dry: bool,
     problems: Vec<Problem>,
     /// By code: what the digest covers.
     effective: Map<String, Value>,
@@ -173,6 +209,9 @@ impl Build {
             .collect();
         self.effective
             .insert(meta.code.to_owned(), json!({"mode": speaker.mode, "rules": rules, "options": json!(options)}));
+        if self.dry {
+            return None;
+        }
         match P::new(options, settings.profile) {
             Ok(policy) => (speaker.mode != Mode::Off).then_some((speaker, policy)),
             // Already among the problems, unless `new` knows more than `problems`.

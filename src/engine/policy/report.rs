@@ -4,7 +4,7 @@
 //! `redact` makes the edits. A policy never decides about its own mode: [`Report::find`] answers what its
 //! finding comes to, and edits are kept only where that is [`Decision::Redact`].
 
-use super::{Evidence, Finding, Meta, Mode, Place, Rule, Subject, View};
+use super::{Evidence, Finding, Meta, Mode, Place, Policies, Rule, Subject, View};
 use crate::engine::decision::Decision;
 use crate::engine::event::ResultItem;
 use crate::engine::layer::{Edit, Layer, Span};
@@ -13,6 +13,7 @@ use crate::engine::scan::text::{Reader, Text};
 use bumpalo::Bump;
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Collects what policies say of one subject.
 #[derive(Debug)]
@@ -29,6 +30,8 @@ pub struct Report<'r> {
     pub not_observed: u32,
     /// A check that this subject calls for could not be made, so the verdict is not complete.
     pub incomplete: bool,
+    /// The settings that it was judged by.
+    pub policies: Option<Arc<Policies>>,
     bump: &'r Bump,
     texts: Option<&'r [Text<'r>]>,
     secrets: Option<&'r [(usize, Secret)]>,
@@ -77,6 +80,7 @@ impl<'r> Report<'r> {
             recut: Vec::new(),
             not_observed: 0,
             incomplete: false,
+            policies: None,
             bump,
             texts: None,
             secrets: None,

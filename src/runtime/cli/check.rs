@@ -33,12 +33,18 @@ pub struct Args {
     /// Exit with 1 when a verdict's decision is at least this
     #[arg(long, value_enum, default_value = "block", value_name = "DECISION")]
     fail_on: FailOn,
-    /// The topic that the lines stand for
-    #[arg(long, default_value = "check")]
-    topic: String,
+    /// The topic that the lines stand for [default: check]; without it, the topics of fleets do not count
+    #[arg(long)]
+    topic: Option<String>,
     /// Expire what is idle at this time (RFC 3339, or milliseconds since 1970); without it nothing expires
     #[arg(long, value_parser = time, value_name = "TIME")]
     now: Option<i64>,
+}
+
+impl Args {
+    fn topic(&self) -> &str {
+        self.topic.as_deref().unwrap_or("check")
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -97,6 +103,9 @@ pub fn run(global: &Global, args: &Args) -> Result<Exit, Failure> {
     // Whoever waits for a file has all of it.
     settings.limits.reorder_window_ms = 0;
     settings.lines = args.provider.is_none();
+    if args.topic.is_none() {
+        settings.fleets.values_mut().for_each(|trust| trust.topics.clear());
+    }
     let mut session = Session {
         engine: engine(settings)?,
         args,
@@ -186,7 +195,7 @@ impl<W: Write> Session<'_, W> {
             if !text.is_empty() {
                 self.record(
                     &Input {
-                        topic: &self.args.topic,
+                        topic: self.args.topic(),
                         partition,
                         offset,
                         timestamp: None,
@@ -240,7 +249,7 @@ impl<W: Write> Session<'_, W> {
             let offset = i64::try_from(offset).unwrap_or(i64::MAX);
             self.record(
                 &Input {
-                    topic: &self.args.topic,
+                    topic: self.args.topic(),
                     partition,
                     offset,
                     timestamp: None,
@@ -265,7 +274,7 @@ impl<W: Write> Session<'_, W> {
 
     fn expire(&mut self, partition: i32, name: &str, now: i64, state: &mut PartitionState) -> Result<(), Failure> {
         loop {
-            let source = TickSource { topic: &self.args.topic, partition, now };
+            let source = TickSource { topic: self.args.topic(), partition, now };
             let remaining = self.engine.tick(state, source, 1000, &mut self.emitted);
             self.emissions(name, None)?;
             if remaining == Remaining::None {

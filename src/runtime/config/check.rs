@@ -35,7 +35,14 @@ impl Config {
         if self.fleets.len() > 32 {
             p.push(problem("fleets", format!("{} names: at most 32 become labels", self.fleets.len())));
         }
-        for name in self.fleets.keys() {
+        for (name, trust) in &self.fleets {
+            let inputs = &self.kafka.inputs;
+            if !inputs.is_empty() && !inputs.iter().any(|topic| trust.of_topic(topic)) {
+                p.push(problem(
+                    &format!("fleets.{name}.topics"),
+                    format!("{:?}: none of kafka.inputs ({}) is among them", trust.topics, inputs.join(", ")),
+                ));
+            }
             if !plain_name(name, 128) {
                 p.push(problem(
                     "fleets",

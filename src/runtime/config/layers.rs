@@ -62,6 +62,9 @@ impl Tree {
             }
         };
         respell(self.child("policy").and_then(|t| t.child("policies")), str::to_uppercase);
+        if let Some(Tree::Table(overrides)) = self.child("policy").and_then(|t| t.child("overrides")) {
+            overrides.values_mut().for_each(|own| respell(own.child("policies"), str::to_uppercase));
+        }
         respell(self.child("kafka").and_then(|t| t.child("properties")), |k| k.replace('_', "."));
     }
 }

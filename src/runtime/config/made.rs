@@ -75,6 +75,7 @@ impl Config {
             group: self.kafka.group.clone(),
             trust_event_time: false,
             lines: false,
+            fleets: self.fleets.clone(),
             fleet_labels: self.fleets.keys().cloned().collect(),
         }
     }

@@ -2,7 +2,7 @@
 //! unknown key. Invariant: no secret stands in them, only the files that hold one.
 
 use super::units::{Size, Time};
-use crate::engine::policy::PolicySettings;
+use crate::engine::policy::{FleetTrust, PolicySettings};
 use crate::engine::{Limits, Payload, Redacted};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -20,8 +20,10 @@ pub struct Config {
     pub worker: Worker,
     pub http: Http,
     pub log: Log,
-    /// Fleet names that become metric labels; others count as `_other`. None: the first 32 names seen become labels.
-    pub fleets: BTreeMap<String, Fleet>,
+    /// The fleets, by name. None: one policy holds for all, and the first 32 names seen become metric labels. Named:
+    /// a record is of a fleet only where this permits it; any other claim is judged as `default`, said with
+    /// `fleet_not_permitted`, and counted as `_other`.
+    pub fleets: BTreeMap<String, FleetTrust>,
 }
 
 /// Brokers, topics, credentials.
@@ -217,11 +219,6 @@ pub enum LogFormat {
     Human,
     Json,
 }
-
-/// A fleet. In this version its name is a label only.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Fleet {}
 
 impl Default for Kafka {
     fn default() -> Self {
