@@ -52,6 +52,11 @@ impl Secret {
         Self { kind, family, start, end, bits: Self::SURE }
     }
 
+    /// Enough of it looks random, by the bounds that hold unless an operator sets others.
+    pub fn is_likely(&self) -> bool {
+        self.bits >= if self.family == Family::Password { 150 } else { 300 }
+    }
+
     /// A stronger claim names what two overlap in.
     fn weight(&self) -> (Family, u16) {
         (self.family, self.bits)
