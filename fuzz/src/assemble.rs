@@ -264,7 +264,7 @@ fn settle(session: &mut Session<'_>, ready: &[Ready]) {
         let call = &session.conversation().calls[n];
         assert!(!call.is_open() && call.action.is_none(), "a call is judged when it ended, and once");
         assert!(call.text.len() as u64 <= LIMITS.call_bytes);
-        session.settle(*n, [1; 32], Decision::Allow);
+        session.settle(*n, [1; 32], None, Decision::Allow);
     }
 }
 

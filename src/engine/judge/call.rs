@@ -6,7 +6,7 @@ use crate::engine::digest::{Role, hex, push_json_string, sha256};
 use crate::engine::event::{Executor, Form, Provider};
 use crate::engine::json::{self, JsonLimits};
 use crate::engine::layer::{Layer, Step};
-use crate::engine::policy::{CallSubject, Evidence, Subject};
+use crate::engine::policy::{CallSubject, Evidence, Subject, intent};
 use crate::engine::redact;
 use crate::engine::state::{Call, CallStatus, Session};
 use crate::engine::verdict::{Checkpoint, Decision, Names, SubjectOut};
@@ -48,14 +48,15 @@ impl<'a, 'r> Run<'a, 'r> {
         let text = if empty && cut.is_none() { b"{}" } else { text };
         let digest = sha256(text);
         if cut.is_some() && self.off() {
-            session.settle(n, digest, Decision::Block);
+            session.settle(n, digest, None, Decision::Block);
             return;
         }
         let layer = Layer::assembled(self.bump, text, Step::Arguments);
         let limits = &self.engine.settings.limits;
         let limits = JsonLimits { depth: limits.json_depth, nodes: limits.json_nodes };
         let args = (json && cut.is_none()).then(|| json::parse(self.bump, layer, limits));
-        let repeated = session.calls_by_id(&call.id).any(|(other, _)| other < n);
+        let same_id = session.calls_by_id(&call.id).find(|(other, _)| *other < n).map(|(_, call)| call);
+        let repeated = same_id.is_some();
         let slot = (call.slot.0, call.slot.1);
         let exchange = call.exchange;
         let id = if call.id.is_empty() { call.item_id.clone() } else { call.id.clone() };
@@ -64,7 +65,11 @@ impl<'a, 'r> Run<'a, 'r> {
             false => self.idempotency(&call.id, repeated, slot),
         };
 
-        let subject = CallSubject { call, cut, layer, empty, args };
+        let intent = match &args {
+            Some(Ok(arguments)) => intent::digest(self.keyed(), call, *arguments),
+            _ => None,
+        };
+        let subject = CallSubject { call, cut, layer, empty, same_id, intent, args };
         let (report, said) = self.check(session, Some(exchange), &Subject::Call(&subject));
         let verdict_id = expired.unwrap_or_else(|| self.next_id(Checkpoint::ToolCall));
         let mut draft = Draft::new(verdict_id, Checkpoint::ToolCall);
@@ -122,7 +127,7 @@ impl<'a, 'r> Run<'a, 'r> {
         if let (Some(_), Some(emission)) = (action, record) {
             self.push(emission);
         }
-        session.settle(n, published, action.unwrap_or(Decision::Block));
+        session.settle(n, published, intent, action.unwrap_or(Decision::Block));
         session.head().said |= said;
     }
 

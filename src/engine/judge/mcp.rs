@@ -10,7 +10,7 @@
 use super::Run;
 use super::publish::Draft;
 use super::request::remembered;
-use super::result::{Content, Copied, Settled, mark_answered};
+use super::result::{Content, Copied, Said, Settled, mark_answered};
 use crate::engine::digest::{Role, hex, push_json_string, sha256, short};
 use crate::engine::event::{
     Args, CallFacts, Event, Executor, Fate, Form, ItemStatus, Method, Name, Rpc, RpcSays, Side, Slot, Stop, ToolDef,
@@ -55,6 +55,7 @@ struct Held<'r> {
     edits: Vec<Edit<'r>>,
     content: Content,
     copied: Copied,
+    said: Said,
     first_seen: i64,
 }
 
@@ -409,7 +410,8 @@ impl<'a, 'r> Run<'a, 'r> {
         session.head().said |= said;
         mark_answered(session, call);
         let copied = self.copied(&result, &edits, draft.fold().1);
-        left.results.push(Held { draft, edits, content, copied, first_seen });
+        let said = Said::of(&result, call);
+        left.results.push(Held { draft, edits, content, copied, said, first_seen });
     }
 
     /// The verdicts on a record's results, and the copy that they share.
@@ -442,6 +444,7 @@ impl<'a, 'r> Run<'a, 'r> {
                 first_seen: held.first_seen,
                 copied: held.copied,
                 own: true,
+                said: held.said,
             };
             self.remember(session, &held.content, settled);
             let oversize = self.observe_size(&held.draft, &held.content, &held.edits);

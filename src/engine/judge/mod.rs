@@ -78,6 +78,8 @@ struct Run<'a, 'r: 'a> {
     omitted: u64,
     /// Several requests were unanswered when this response began: said once.
     ambiguous: bool,
+    /// Entries below this number are of earlier records, as far as that matters.
+    earlier: u32,
 }
 
 /// One record of an input topic.
@@ -374,6 +376,7 @@ impl<'a, 'r> Run<'a, 'r> {
             emitted: 0,
             omitted: 0,
             ambiguous: false,
+            earlier: u32::MAX,
         }
     }
 

@@ -100,6 +100,7 @@ impl<'a, 'r> Run<'a, 'r> {
         if self.off() {
             return;
         }
+        self.earlier = session.conversation().head.next;
         let mut judged: Vec<Judged<'r>> = Vec::with_capacity(request.results.len());
         for (at, result) in request.results.iter().enumerate() {
             let answers = request.order.call(session, at, result);
@@ -115,6 +116,8 @@ impl<'a, 'r> Run<'a, 'r> {
             .map(|(item, j)| RequestResult {
                 item: item.clone(),
                 action: j.action,
+                content: j.content,
+                copy: j.copy,
                 text_bytes: j.text_bytes,
                 withheld: j.withheld,
                 growth: j.growth,

@@ -4,7 +4,7 @@ use super::pairing::{Naming, model_call, tool_of};
 use super::publish::Draft;
 use super::{Run, call};
 use crate::engine::digest::{Role, short};
-use crate::engine::event::{Name, Part, ResultItem, ResultShape};
+use crate::engine::event::{Failure, Name, Part, ResultItem, ResultShape};
 use crate::engine::json::{self, JsonLimits, Kind, Value};
 use crate::engine::layer::{Edit, Layer};
 use crate::engine::policy::{Evidence, Place, Profile, ResultSubject, Subject, growth, names_of};
@@ -24,6 +24,9 @@ pub(super) struct Judged<'r> {
     pub edits: Vec<Edit<'r>>,
     /// How many of those, the last ones, are cuts to a bound.
     pub cuts: usize,
+    /// Digests of what it says, and of its copy.
+    pub content: [u8; 16],
+    pub copy: Option<[u8; 16]>,
     /// Its text after those edits, bytes.
     pub text_bytes: u64,
     /// Of those, what edits other than cuts add.
@@ -54,12 +57,35 @@ pub(super) struct Settled {
     pub copied: Copied,
     /// The copy is that of the result's own record, which its host was given in its place.
     pub own: bool,
+    pub said: Said,
+}
+
+/// What a result says of itself.
+#[derive(Clone, Copy)]
+pub(super) struct Said {
+    from_host: bool,
+    failed: Option<bool>,
+    /// The call that it answers.
+    call: Option<u32>,
+}
+
+impl Said {
+    pub fn of(result: &ResultItem<'_>, call: Option<u32>) -> Self {
+        let failed = match result.failure {
+            Failure::Unsaid => None,
+            Failure::Ok => Some(false),
+            Failure::Failed => Some(true),
+        };
+        Self { from_host: result.shape == ResultShape::Host, failed, call }
+    }
 }
 
 /// A result as the policies and the state see it.
 pub(super) struct Content {
     digest: [u8; 32],
     call_id: [u8; 16],
+    /// It has one.
+    named: bool,
     /// Decoded text, bytes.
     text_bytes: u64,
     bytes: u64,
@@ -91,7 +117,17 @@ impl<'a, 'r> Run<'a, 'r> {
         let (decision, action) = draft.fold();
         let copied = self.copied(result, &edits, action);
         let policy = self.key_of(&draft);
-        let settled = Settled { policy, decision, action, complete: draft.complete, first_seen, copied, own: true };
+        let said_so = Said::of(result, found);
+        let settled = Settled {
+            policy,
+            decision,
+            action,
+            complete: draft.complete,
+            first_seen,
+            copied,
+            own: true,
+            said: said_so,
+        };
         self.remember(session, &content, settled);
         let oversize = self.observe_size(&draft, &content, &edits);
         self.out.observations.extend(oversize);
@@ -103,8 +139,8 @@ impl<'a, 'r> Run<'a, 'r> {
         mark_answered(session, found);
     }
 
-    /// A result that a request puts before the model; `answers`: the call that it answers by its place. A verdict unless this content was judged before; edits
-    /// wherever it appears.
+    /// A result that a request puts before the model; `answers`: the call that it answers by its place. A verdict
+    /// unless this content was judged before, edits wherever it appears.
     pub(super) fn request_result(
         &mut self,
         session: &mut Session<'_>,
@@ -117,7 +153,11 @@ impl<'a, 'r> Run<'a, 'r> {
         let content = self.content(result, &id);
         let known = session.result(&content.call_id, &short(content.digest)).cloned();
         let key = self.key_for(session, result, found);
-        let judged_before = known.as_ref().is_some_and(|fact| fact.policy == key);
+        // One that says otherwise whether its tool failed is another one.
+        let judged_before = known.as_ref().is_some_and(|fact| {
+            let same_flag = (fact.failed == Some(true)) == (result.failure == Failure::Failed);
+            fact.policy == key && same_flag
+        });
         let withheld = known.as_ref().map_or(Decision::Allow, |fact| fact.withheld);
         if let Some(fact) = &known
             && judged_before
@@ -129,6 +169,8 @@ impl<'a, 'r> Run<'a, 'r> {
                 action: Decision::Allow,
                 edits: Vec::new(),
                 cuts: 0,
+                content: fact.content,
+                copy: fact.copy,
                 text_bytes: content.text_bytes,
                 growth: 0,
                 withheld,
@@ -144,11 +186,22 @@ impl<'a, 'r> Run<'a, 'r> {
         let (others, cut) = edits.split_at(if cuts > 0 || action == Decision::Redact { edits.len() - cuts } else { 0 });
         let growth = growth(result, others);
         let text_bytes = text_after(result, content.text_bytes, cut) + growth;
+        let mut copy = known.and_then(|fact| fact.copy);
         if !judged_before {
             let copied = self.copied(result, &edits, action);
             let policy = self.key_of(&draft);
-            let settled =
-                Settled { policy, decision, action, complete: draft.complete, first_seen, copied, own: false };
+            copy = copied.content.or(copy);
+            let said_so = Said::of(result, found);
+            let settled = Settled {
+                policy,
+                decision,
+                action,
+                complete: draft.complete,
+                first_seen,
+                copied,
+                own: false,
+                said: said_so,
+            };
             self.remember(session, &content, settled);
             let oversize = self.observe_size(&draft, &content, &edits);
             self.out.observations.extend(oversize);
@@ -157,7 +210,8 @@ impl<'a, 'r> Run<'a, 'r> {
             session.head().said |= said;
         }
         mark_answered(session, found);
-        Judged { decision, action, edits, cuts, text_bytes, growth, withheld, stuck }
+        let content = short(content.digest);
+        Judged { decision, action, edits, cuts, content, copy, text_bytes, growth, withheld, stuck }
     }
 
     /// The provider ran the tool: a verdict cannot unsay what the model has read, so nothing is edited.
@@ -204,7 +258,17 @@ impl<'a, 'r> Run<'a, 'r> {
         let (decision, action) = draft.fold();
         let copied = Copied { content: None, withheld: Decision::Allow };
         let policy = self.key_of(&draft);
-        let settled = Settled { policy, decision, action, complete: draft.complete, first_seen, copied, own: false };
+        let said_so = Said::of(result, found);
+        let settled = Settled {
+            policy,
+            decision,
+            action,
+            complete: draft.complete,
+            first_seen,
+            copied,
+            own: false,
+            said: said_so,
+        };
         self.remember(session, content, settled);
         let oversize = self.observe_size(&draft, content, &edits);
         self.out.observations.extend(oversize);
@@ -213,8 +277,9 @@ impl<'a, 'r> Run<'a, 'r> {
         session.head().said |= said;
         mark_answered(session, found);
         let (withheld, stuck) = (Decision::Allow, action == Decision::Block);
-        let text_bytes = content.text_bytes;
-        Judged { decision, action, edits: Vec::new(), cuts: 0, text_bytes, growth: 0, withheld, stuck }
+        let (text_bytes, edits, copy) = (content.text_bytes, Vec::new(), None);
+        let content = short(content.digest);
+        Judged { decision, action, edits, cuts: 0, content, copy, text_bytes, growth: 0, withheld, stuck }
     }
 
     /// The verdict in the making, and the edits that its action needs: what the policies asked for, or the
@@ -233,7 +298,24 @@ impl<'a, 'r> Run<'a, 'r> {
         let conversation = session.conversation();
         let answered = found.and_then(|n| conversation.calls.get(&n));
         let exchange = exchange.or(answered.map(|c| c.exchange));
-        let subject = ResultSubject { checkpoint, result, call: answered, first_seen, text_bytes: content.text_bytes };
+        let says = short(content.digest);
+        let of_call = |fact: &ResultFact| {
+            let same = fact.content == says || fact.copy == Some(says);
+            let call = fact.call.is_none() || found.is_none() || fact.call == found;
+            call && (content.named || same)
+        };
+        let facts = session.results_of(&content.call_id).into_iter();
+        let earlier: Vec<&ResultFact> =
+            facts.filter(|(n, fact)| *n < self.earlier && of_call(fact)).map(|(_, fact)| fact).collect();
+        let subject = ResultSubject {
+            checkpoint,
+            result,
+            call: answered,
+            first_seen,
+            text_bytes: content.text_bytes,
+            content: says,
+            earlier: &earlier,
+        };
         let (report, said) = self.check(session, exchange, &Subject::Result(&subject));
         // A result's id is taken here if a copy of its own record carries it; others take it when they are said.
         let copied = matches!(result.shape, ResultShape::Host | ResultShape::McpResult | ResultShape::McpAnswer);
@@ -337,7 +419,7 @@ impl<'a, 'r> Run<'a, 'r> {
         // Where results bear no id, the tool tells them apart.
         let tool = if id.is_empty() { tool_of(result) } else { Cow::default() };
         let call_id = short(self.keyed().digest(Role::CallId, &[id, &tool]));
-        Content { digest: self.unwrapped(result), call_id, text_bytes, bytes }
+        Content { digest: self.unwrapped(result), call_id, named: !id.is_empty(), text_bytes, bytes }
     }
 
     /// The digest of what a result says, whatever wire form it says it in.
@@ -405,7 +487,7 @@ impl<'a, 'r> Run<'a, 'r> {
     }
 
     pub(super) fn remember(&self, session: &mut Session<'_>, content: &Content, settled: Settled) {
-        let Settled { policy, decision, action, complete, first_seen, copied, own } = settled;
+        let Settled { policy, decision, action, complete, first_seen, copied, own, said } = settled;
         let before = session.result(&content.call_id, &short(content.digest));
         // What a host was given stands until it is given something else.
         let given = before.filter(|_| !own);
@@ -420,6 +502,9 @@ impl<'a, 'r> Run<'a, 'r> {
             first_seen,
             copy,
             withheld,
+            from_host: said.from_host,
+            failed: said.failed,
+            call: said.call,
         });
     }
 

@@ -14,6 +14,15 @@ use crate::engine::state::{At, Call, Session, Waiting};
 use crate::engine::verdict::{Checkpoint, SubjectOut};
 use crate::engine::wire::Envelope;
 
+/// How a start came.
+#[derive(Clone, Copy)]
+struct Came {
+    /// Ahead of the record that ended its call, and it waited for that.
+    early: bool,
+    /// A second time.
+    again: bool,
+}
+
 impl<'a, 'r> Run<'a, 'r> {
     /// The host began to run a tool.
     pub(super) fn started(
@@ -30,9 +39,12 @@ impl<'a, 'r> Run<'a, 'r> {
         let open = found.and_then(|n| session.conversation().calls.get(&n)).map(Call::is_open);
         // Of a call that nobody may have seen there is nothing to wait for.
         let early = open.unwrap_or(!session.conversation().head.partial);
+        let call = found.and_then(|n| session.conversation().calls.get(&n));
+        let waits_too = |start: &Waiting| !id.is_empty() && *start.call_id == *id;
+        let again = call.is_some_and(|call| call.started) || session.conversation().head.waiting.iter().any(waits_too);
         let waits = !self.off() && self.limits.reorder_window_ms > 0 && early && !id.is_empty();
-        if !(waits && session.wait(self.waiting((&id, server), started))) {
-            self.start(session, &id, (exchange, found), started, false);
+        if !(waits && session.wait(self.waiting((&id, server), started, again))) {
+            self.start(session, &id, (exchange, found), started, Came { early: false, again });
         }
         if let Some(call) = found.and_then(|n| session.call_mut(n)) {
             call.started = true;
@@ -45,7 +57,7 @@ impl<'a, 'r> Run<'a, 'r> {
         self.call_of(session, naming, |call| call.started)
     }
 
-    fn waiting(&self, (id, server): (&[u8], &[u8]), started: &Started<'r>) -> Waiting {
+    fn waiting(&self, (id, server): (&[u8], &[u8]), started: &Started<'r>, again: bool) -> Waiting {
         let text = |text: Option<&str>| text.map(str::as_bytes).unwrap_or_default().to_vec();
         Waiting {
             call_id: id.to_vec(),
@@ -57,6 +69,7 @@ impl<'a, 'r> Run<'a, 'r> {
             tracestate: text(self.origin.tracestate),
             server: server.to_vec(),
             data: started.item.raw().to_vec(),
+            again,
         }
     }
 
@@ -88,7 +101,8 @@ impl<'a, 'r> Run<'a, 'r> {
             if let Ok(body) = json::parse(self.bump, data, limits) {
                 let started = provider::host::started(body);
                 let found = own.meant(session, (&start.call_id, &start.server), &started);
-                own.start(session, &start.call_id, (None, found), &started, true);
+                let came = Came { early: true, again: start.again };
+                own.start(session, &start.call_id, (None, found), &started, came);
             }
             (self.emitted, self.omitted) = (own.emitted, own.omitted);
         }
@@ -100,12 +114,12 @@ impl<'a, 'r> Run<'a, 'r> {
         id: &[u8],
         (exchange, found): (Option<u32>, Option<u32>),
         started: &Started<'r>,
-        early: bool,
+        came: Came,
     ) {
         if !self.off() {
             let conversation = session.conversation();
             let call = found.and_then(|n| conversation.calls.get(&n));
-            let subject = StartSubject { started: *started, call, early };
+            let subject = StartSubject { started: *started, call, early: came.early, again: came.again };
             let exchange = exchange.or(call.map(|c| c.exchange));
             let (report, said) = self.check(session, exchange, &Subject::Start(&subject));
             let mut draft = Draft::new(self.next_id(Checkpoint::ToolStart), Checkpoint::ToolStart);

@@ -77,6 +77,8 @@ pub struct Waiting {
     pub server: Vec<u8>,
     /// The event's data.
     pub data: Vec<u8>,
+    /// One of this id came before it.
+    pub again: bool,
 }
 
 impl Waiting {
@@ -341,6 +343,8 @@ pub struct Call {
     pub preview: u64,
     // --- once settled
     pub sha256: Option<[u8; 32]>,
+    /// Keyed digest of tool and canonical arguments: what calls of other ids that mean the same have too.
+    pub intent: Option<[u8; 16]>,
     pub bytes: u64,
     pub action: Option<Decision>,
     pub started: bool,
@@ -375,6 +379,7 @@ impl Call {
             part: 0,
             preview: 0,
             sha256: None,
+            intent: None,
             bytes: 0,
             action: None,
             started: false,
@@ -416,6 +421,7 @@ impl Call {
             part: self.part,
             preview: self.preview,
             sha256: self.sha256,
+            intent: self.intent,
             bytes: self.bytes,
             action: self.action,
             started: self.started,
@@ -443,6 +449,12 @@ pub struct ResultFact {
     /// added), parts of the text, or all of it. A request carries results as they are until its copy is sent, so
     /// what stands in one leaves this as it was.
     pub withheld: Decision,
+    /// Its host gave it in an event of its own (`tool.result`).
+    pub from_host: bool,
+    /// Whether it says that its tool failed; `None`: it says neither.
+    pub failed: Option<bool>,
+    /// The call that it answers, if that was known.
+    pub call: Option<u32>,
 }
 
 /// A set of tool definitions, as one request carried it.

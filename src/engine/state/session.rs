@@ -100,6 +100,16 @@ impl<'s> Session<'s> {
         let (_, _, n) = self.stored.index.results.range(range).next_back()?;
         self.stored.conversation.results.get(n)
     }
+    /// Results of that call id, in order of their first sight; of very many, some.
+    pub fn results_of(&self, call_id: &[u8; 16]) -> Vec<(u32, &ResultFact)> {
+        const MOST: usize = 256;
+        let range = (*call_id, [0; 16], 0)..=(*call_id, [u8::MAX; 16], u32::MAX);
+        let numbers = self.stored.index.results.range(range).take(MOST).map(|(.., n)| *n);
+        let mut found: Vec<(u32, &ResultFact)> =
+            numbers.filter_map(|n| Some((n, self.stored.conversation.results.get(&n)?))).collect();
+        found.sort_unstable_by_key(|(n, _)| *n);
+        found
+    }
     /// The latest call of that id: its correlating id, or the item's own where it has none (empty ids never
     /// match).
     pub fn call_by_id(&self, id: &[u8]) -> Option<(u32, &Call)> {
@@ -137,13 +147,13 @@ impl<'s> Session<'s> {
     }
     /// After judging: remembers digest, size and action, and lets the text go. The oldest settled calls beyond
     /// `history` are forgotten.
-    pub fn settle(&mut self, n: u32, sha256: [u8; 32], action: Decision) {
+    pub fn settle(&mut self, n: u32, sha256: [u8; 32], intent: Option<[u8; 16]>, action: Decision) {
         self.end_loan();
         let Some(call) = self.stored.conversation.calls.get(&n).filter(|c| !c.is_open()) else {
             return;
         };
         let bytes = if call.overflow { call.bytes } else { call.text.len() as u64 };
-        let settled = Call { sha256: Some(sha256), bytes, action: Some(action), ..call.without_text() };
+        let settled = Call { sha256: Some(sha256), intent, bytes, action: Some(action), ..call.without_text() };
         let prior = self.stored.set_call(n, Some(settled)).map(Box::new);
         self.log.push(self.key, Undo::Call(n, prior));
         while self.stored.index.judged.len() as u64 > u64::from(self.limits.history) {

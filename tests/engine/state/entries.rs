@@ -140,7 +140,7 @@ fn history_forgets_the_oldest_settled() {
                 s.absorb(n, &event(document(&bump, line)), at, &LIMITS, &mut ready);
             }
             for Ready::Call(n) in ready {
-                s.settle(n, [i as u8; 32], Decision::Allow);
+                s.settle(n, [i as u8; 32], None, Decision::Allow);
             }
             s.note_result(fact(i as u8));
         });
@@ -165,6 +165,9 @@ fn fact(n: u8) -> ResultFact {
         first_seen: 0,
         copy: None,
         withheld: Decision::Allow,
+        from_host: n.is_multiple_of(2),
+        failed: n.is_multiple_of(3).then_some(true),
+        call: None,
     }
 }
 
@@ -223,7 +226,7 @@ fn deadlines_come_oldest_first_and_leave_with_what_they_wait_for() {
     session.cut_idle(300, &mut ready);
     let [Ready::Call(n)] = ready[..] else { panic!("{ready:?}") };
     assert_eq!(session.conversation().calls[&n].status, CallStatus::Cut(CutReason::Expired));
-    session.settle(n, [0; 32], Decision::Block);
+    session.settle(n, [0; 32], Some([1; 16]), Decision::Block);
     drop(session);
     assert_eq!(state.due(1_500, 9, &LIMITS), [key(1)]);
     assert_eq!(state.get(key(3)).unwrap().head.clock, 300);

@@ -187,7 +187,7 @@ fn apply(state: &mut PartitionState, step: &Step, offset: i64) {
                 let mut ready = Vec::new();
                 session.cut_idle(now - 20, &mut ready);
                 for Ready::Call(n) in ready {
-                    session.settle(n, [2; 32], Decision::Block);
+                    session.settle(n, [2; 32], Some([3; 16]), Decision::Block);
                 }
                 let idle = session.conversation().head.clock + 200 <= *now;
                 drop(session);
@@ -220,6 +220,9 @@ fn apply(state: &mut PartitionState, step: &Step, offset: i64) {
             first_seen: offset,
             copy: None,
             withheld: Decision::Allow,
+            from_host: true,
+            failed: Some(false),
+            call: Some(n),
         }),
         Step::Started(_) => {
             let call = session.conversation().calls.keys().next().copied();
@@ -265,7 +268,7 @@ fn apply(state: &mut PartitionState, step: &Step, offset: i64) {
         _ => {}
     }
     for Ready::Call(n) in ready {
-        session.settle(n, [1; 32], Decision::Allow);
+        session.settle(n, [1; 32], None, Decision::Allow);
     }
 }
 

@@ -268,7 +268,7 @@ fn one(
     session.absorb(n, event, at, limits, &mut ready);
     for Ready::Call(n) in ready {
         out.push(line(&session.conversation().calls[&n]));
-        session.settle(n, [1; 32], Decision::Allow);
+        session.settle(n, [1; 32], None, Decision::Allow);
     }
 }
 
