@@ -16,6 +16,7 @@ mod copies;
 mod detect;
 mod docs;
 mod examples;
+mod failures;
 mod field_bugs;
 mod framing;
 #[path = "../../fuzz/src/lib.rs"]

@@ -1366,7 +1366,11 @@ fn recorded_connections_are_judged_as_they_went() {
                 match verdict["checkpoint"].as_str() {
                     Some("tool_call") => actions.push(verdict["action"] == "allow"),
                     Some("tool_result") => {
-                        assert_eq!(verdict["action"], "allow", "{name}: {verdict}");
+                        // Errors name paths of the machine that they were recorded on.
+                        let mut findings = verdict["findings"].as_array().into_iter().flatten();
+                        let path = |finding: &Value| finding["rule"] == "internal_path";
+                        let well = findings.all(|finding| finding["effect"] == "allow" || path(finding));
+                        assert!(well, "{name}: {verdict}");
                         let copy = body(emissions.iter().find(|e| e.to == To::Redacted).unwrap());
                         let failed = copy["data"]["result"]["isError"] == true || copy["data"]["error"].is_object();
                         went.push((verdict["subject"]["tool"].clone(), failed));

@@ -56,6 +56,8 @@ fn a_conversation(tools: Vec<Tool>) -> Conversation {
     let mut conversation = Conversation::default();
     conversation.head.request_seen = true;
     conversation.head.starts_seen = true;
+    // Said before: no outcome was observed.
+    conversation.head.said = 1 << 2;
     let exchange = Exchange {
         request_seen: true,
         toolset: Some(1),
@@ -138,7 +140,7 @@ fn judge_call(
     let layer = Layer::record(&bump, bump.alloc_slice_copy(text.as_bytes()));
     let is_json = call.form != Form::FreeText && cut.is_none();
     let args = is_json.then(|| parse(&bump, layer, JsonLimits::default()));
-    let subject = CallSubject { call, cut, layer, empty: false, args };
+    let subject = CallSubject { call, cut, layer, empty: false, same_id: None, intent: None, args };
     said(&judge(policies, conversation, Subject::Call(&subject), &bump))
 }
 
@@ -234,7 +236,7 @@ fn profiles_modes_and_rules() {
         let call = a_call("t");
         let layer = Layer::record(&bump, b"{");
         let args = Some(parse(&bump, layer, JsonLimits::default()));
-        let subject = CallSubject { call: &call, cut: None, layer, empty: false, args };
+        let subject = CallSubject { call: &call, cut: None, layer, empty: false, same_id: None, intent: None, args };
         let report = judge(&Policies::new(settings).unwrap(), &conversation, Subject::Call(&subject), &bump);
         report.findings.iter().map(|finding| (finding.effect, finding.mode)).collect::<Vec<_>>()
     };
@@ -498,7 +500,7 @@ fn free_text_is_unicode() {
     let bump = Bump::new();
     let layer = Layer::record(&bump, b"ab\xED\xA0\xBD");
     let call = Call { form: Form::FreeText, ..a_call("g") };
-    let subject = CallSubject { call: &call, cut: None, layer, empty: false, args: None };
+    let subject = CallSubject { call: &call, cut: None, layer, empty: false, same_id: None, intent: None, args: None };
     let conversation = a_conversation(vec![a_tool("g", ToolFamily::Custom, None)]);
     let report = judge(&standard(), &conversation, Subject::Call(&subject), &bump);
     assert_eq!(said(&report).findings, ["model_code free_text", "lone_surrogate @2"]);
@@ -526,7 +528,8 @@ fn judge_start(conversation: &Conversation, call: Option<&Call>, digest: Option<
         arguments_sha256: item.get("arguments_sha256"),
         item,
     };
-    said(&judge(&standard(), conversation, Subject::Start(&StartSubject { started, call, early: false }), &bump))
+    let subject = StartSubject { started, call, early: false, again: false };
+    said(&judge(&standard(), conversation, Subject::Start(&subject), &bump))
 }
 
 #[test]
@@ -573,13 +576,15 @@ fn what_was_not_observed_can_block() {
     let mut conversation = a_conversation(Vec::new());
     conversation.exchanges.get_mut(&1).unwrap().request_seen = false;
     conversation.head.starts_seen = false;
-    conversation.head.said = (1 << 4) | (1 << 8) | (1 << 15);
+    conversation.head.said = (1 << 2) | (1 << 4) | (1 << 8) | (1 << 15);
     let said = judge_call(&rules("SG04"), &conversation, &a_call("t"), None, "{}");
     assert_eq!((said.findings, said.effects), (vec!["not_observed no_request".to_owned()], vec![Decision::Block]));
     let bump = Bump::new();
     let data = parse(&bump, Layer::record(&bump, b"{}"), JsonLimits::default()).unwrap();
     let call = a_call("t");
     let subject = ResultSubject {
+        content: [0; 16],
+        earlier: &[],
         checkpoint: Checkpoint::ToolResult,
         result: &item(data, ResultShape::Host),
         call: Some(&call),
@@ -642,6 +647,8 @@ fn judge_result(policies: &Policies, record: &str, shape: ResultShape) -> (Vec<S
     let data = parse(&bump, layer, JsonLimits::default()).unwrap();
     let call = a_call("t");
     let subject = ResultSubject {
+        content: [0; 16],
+        earlier: &[],
         checkpoint: Checkpoint::ToolResult,
         result: &item(data, shape),
         call: Some(&call),
@@ -797,6 +804,8 @@ fn media_and_unknown_parts_are_bounded() {
         let mut result = item(data, ResultShape::ResponsesOutput);
         result.parts = parts;
         let subject = ResultSubject {
+            content: [0; 16],
+            earlier: &[],
             checkpoint: Checkpoint::ToolResult,
             result: &result,
             call: None,
@@ -820,13 +829,16 @@ fn our_own_error_form_is_stable() {
         result.failure = failure;
         let call = a_call("t");
         let subject = ResultSubject {
+            content: [0; 16],
+            earlier: &[],
             checkpoint: Checkpoint::ToolResult,
             result: &result,
             call: Some(&call),
             first_seen: 0,
             text_bytes: 0,
         };
-        said_of(&standard(), &a_conversation(Vec::new()), &subject, &bump).len()
+        let said = said_of(&standard(), &a_conversation(Vec::new()), &subject, &bump);
+        said.iter().filter(|(finding, _)| finding.starts_with("missing_provenance")).count()
     };
     let own = "[TOOL ERROR] output withheld by policy SG01";
     assert_eq!(run(own, Failure::Failed), 0);
@@ -898,6 +910,8 @@ fn results_for_calls_that_are_not_final() {
         let mut result = item(data, shape);
         result.failure = failure;
         let subject = ResultSubject {
+            content: [0; 16],
+            earlier: &[],
             checkpoint: Checkpoint::ToolResult,
             result: &result,
             call: Some(&call),
@@ -948,6 +962,8 @@ fn the_largest_outputs_of_a_request_are_cut_first() {
             action: Decision::Allow,
             text_bytes,
             growth: 0,
+            content: [0; 16],
+            copy: None,
         })
         .collect();
     let report = judge_request(&bump, body, &results, &policies);
@@ -985,6 +1001,8 @@ fn edits_in_a_nested_layer_compose() {
     let inner = parse(&bump, text.text_layer(&bump, Step::Data).unwrap().unwrap(), JsonLimits::default()).unwrap();
     let call = a_call("t");
     let subject = ResultSubject {
+        content: [0; 16],
+        earlier: &[],
         checkpoint: Checkpoint::ToolResult,
         result: &item(inner, ResultShape::Host),
         call: Some(&call),

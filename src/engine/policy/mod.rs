@@ -3,11 +3,16 @@
 //! A policy is one file and two registry lines. Policies never import one another; what several need stands
 //! in this module or in `scan`. A policy cannot change state, and what it reports holds no text from outside.
 
+mod globs;
+pub mod intent;
+mod placeholders;
 mod registry;
 mod report;
+mod results;
 mod schema;
 mod scope;
 mod sg01_output_bounds;
+mod sg02_failure_signals;
 mod sg04_argument_checks;
 mod sg05_render_safety;
 mod sg08_final_arguments;
@@ -34,7 +39,7 @@ use super::event::{CutReason, Form, Name, Part, ResultItem, Started, ToolDef};
 use super::json::{JsonError, Value};
 use super::layer::{Layer, Span};
 use super::scan::text::Reader;
-use super::state::{Call, Conversation, Exchange};
+use super::state::{Call, Conversation, Exchange, ResultFact};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
@@ -214,6 +219,10 @@ pub struct CallSubject<'s, 'r> {
     pub layer: &'r Layer<'r>,
     /// The text as it was assembled was empty (so `layer` holds `{}`).
     pub empty: bool,
+    /// The latest earlier call that has the same id.
+    pub same_id: Option<&'s Call>,
+    /// Digest of tool and canonical arguments; `None` for free text, and where they are no JSON or very long.
+    pub intent: Option<[u8; 16]>,
     /// The text parsed, for `JsonText` and `JsonValue`; `None` for free text and for cut calls.
     pub args: Option<Result<Value<'r>, JsonError>>,
 }
@@ -232,6 +241,8 @@ pub struct StartSubject<'s, 'r> {
     pub call: Option<&'s Call>,
     /// Its record came ahead of the one that ended its call, and it waited for that.
     pub early: bool,
+    /// It was started before.
+    pub again: bool,
 }
 
 /// A tool's output.
@@ -245,6 +256,11 @@ pub struct ResultSubject<'s, 'r> {
     pub first_seen: Millis,
     /// UTF-8 bytes of all text parts, decoded.
     pub text_bytes: u64,
+    /// Digest of what it says, as in [`ResultFact::content`].
+    pub content: [u8; 16],
+    /// What earlier records said for the same call under the same id, in order. Of results without an id only
+    /// those that say the same.
+    pub earlier: &'s [&'s ResultFact],
 }
 
 /// A request about to be sent.
@@ -265,6 +281,9 @@ pub struct RequestSubject<'s, 'r> {
 pub struct RequestResult<'r> {
     pub item: ResultItem<'r>,
     pub action: Decision,
+    /// Digest of what it says, as in [`ResultFact::content`], and of its safe copy.
+    pub content: [u8; 16],
+    pub copy: Option<[u8; 16]>,
     /// UTF-8 bytes of its text parts after its own edits.
     pub text_bytes: u64,
     /// What the copy leaves out that its host was given of this very content, in an event of its own (`tool.result`,

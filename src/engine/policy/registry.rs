@@ -7,9 +7,9 @@
 use super::report::{MAX_RULES, Speaker};
 use super::{
     Meta, Mode, OnePolicy, OptionsProblem, Policy, PolicySettings, Profile, Report, Subject, View,
-    sg01_output_bounds::OutputBounds, sg04_argument_checks::ArgumentChecks, sg05_render_safety::RenderSafety,
-    sg08_final_arguments::FinalArguments, sg09_pure_results::PureResults, sg10_call_pairing::CallPairing,
-    sg11_secret_leaks::SecretLeaks, sg15_verdict_bypass::VerdictBypass,
+    sg01_output_bounds::OutputBounds, sg02_failure_signals::FailureSignals, sg04_argument_checks::ArgumentChecks,
+    sg05_render_safety::RenderSafety, sg08_final_arguments::FinalArguments, sg09_pure_results::PureResults,
+    sg10_call_pairing::CallPairing, sg11_secret_leaks::SecretLeaks, sg15_verdict_bypass::VerdictBypass,
 };
 use crate::engine::Problem;
 use crate::engine::decision::Decision;
@@ -61,6 +61,7 @@ macro_rules! registry {
 
 registry! {
     sg01: OutputBounds = "sg01_output_bounds.rs",
+    sg02: FailureSignals = "sg02_failure_signals.rs",
     sg04: ArgumentChecks = "sg04_argument_checks.rs",
     sg05: RenderSafety = "sg05_render_safety.rs",
     sg08: FinalArguments = "sg08_final_arguments.rs",

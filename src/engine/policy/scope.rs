@@ -14,6 +14,7 @@
 //! A fleet's name is a claim. Overrides for fleets or agents need `fleets`, which says where claims are believed, or
 //! whoever writes to a topic could choose the settings that judge it.
 
+use super::globs::glob;
 use super::registry::Policies;
 use super::{OnePolicy, PolicySettings, Profile};
 use crate::engine::Problem;
@@ -132,32 +133,6 @@ impl Scope {
             _ => false,
         })
     }
-}
-
-/// Whether a pattern matches the whole of a name. Linear in the name for each of the pattern's bytes.
-fn glob(pattern: &[u8], name: &[u8]) -> bool {
-    let (mut p, mut n) = (0, 0);
-    // Where the last star stood, and how much of the name it has taken.
-    let mut star: Option<(usize, usize)> = None;
-    while n < name.len() {
-        match pattern.get(p) {
-            Some(b'*') => {
-                star = Some((p, n));
-                p += 1;
-            }
-            Some(byte) if Some(byte) == name.get(n) => {
-                p += 1;
-                n += 1;
-            }
-            _ => {
-                let Some((at, taken)) = star else { return false };
-                star = Some((at, taken + 1));
-                p = at + 1;
-                n = taken + 1;
-            }
-        }
-    }
-    pattern.get(p..).unwrap_or_default().iter().all(|byte| *byte == b'*')
 }
 
 /// Where a setting comes from.

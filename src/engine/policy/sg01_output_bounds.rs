@@ -98,13 +98,14 @@
 mod cut;
 mod provenance;
 
+use super::results::tool_name;
 use super::truncate::{self, Bound};
 use super::{
     Evidence, Meta, OptionsProblem, Place, Policy, Profile, Report, RequestSubject, ResultSubject, Rule, Severity,
     Subject, View, growth,
 };
 use crate::engine::decision::Decision;
-use crate::engine::event::{Name, Part, ResultItem, ResultShape};
+use crate::engine::event::{Part, ResultItem, ResultShape};
 use crate::engine::json::{JsonError, JsonErrorKind, JsonLimits, Kind, Value, parse, parse_prefix};
 use crate::engine::layer::Step;
 use crate::engine::state::Call;
@@ -420,16 +421,6 @@ impl OutputBounds {
             }
         }
     }
-}
-
-/// The tool's name: the result's own, else its call's.
-fn tool_name<'a>(result: &ResultItem<'a>, call: Option<&'a Call>) -> Option<Cow<'a, [u8]>> {
-    match result.tool {
-        Name::Wire(name) => name.text(),
-        Name::Implied(name) => Some(Cow::Borrowed(name.as_bytes())),
-        Name::None => call.map(|call| Cow::Borrowed(call.name.as_slice())),
-    }
-    .filter(|name| !name.is_empty())
 }
 
 /// Bytes that the model reads: of text decoded, of a value as it stands.

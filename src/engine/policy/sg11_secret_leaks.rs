@@ -82,13 +82,13 @@
 //! Rule 3 and the principle of `untrusted-tool-outputs.md`; formats as the services publish them, GitHub's checksum
 //! from "Behind GitHub's new authentication token formats".
 
+use super::placeholders::Placeholders;
 use super::{Evidence, Meta, OptionsProblem, Policy, Profile, Report, Rule, Severity, Subject, View};
 use crate::engine::decision::Decision;
 use crate::engine::event::ResultShape;
 use crate::engine::scan::personal;
 use crate::engine::scan::secrets::{self, Family, Secret};
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
 
 const CREDENTIAL: Rule = Rule {
     name: "credential",
@@ -187,14 +187,14 @@ impl Policy for SecretLeaks {
         }
         let texts = report.texts(subject);
         let read = matches!(subject, Subject::Result(result) if result.result.shape == ResultShape::Server);
-        let mut numbers = Numbers::default();
+        let mut placeholders = Placeholders::default();
         for of_text in hits.chunk_by(|a, b| a.text == b.text) {
             let Some(text) = of_text.first().and_then(|hit| texts.get(hit.text)) else { continue };
             let value = |hit: &Hit| text.bytes().get(hit.start..hit.end).unwrap_or_default();
             // By kind, in order of appearance.
             let mut said: Vec<(&'static str, Decision)> = Vec::new();
             for hit in of_text {
-                let name = numbers.of(hit, value(hit));
+                let name = placeholders.of((hit.group, hit.kind), value(hit));
                 let told = said.iter().find(|(kind, _)| *kind == hit.kind).map(|(_, decision)| *decision);
                 let decision = told.unwrap_or_else(|| {
                     let count = of_text.iter().filter(|other| other.kind == hit.kind).count() as u64;
@@ -269,25 +269,6 @@ fn hit(text: usize, secret: &Secret) -> Hit {
         Family::PrivateKey => &PRIVATE_KEY,
     };
     Hit { text, start: secret.start, end: secret.end, kind: secret.kind, group: "secret", rule }
-}
-
-/// Placeholders: one value keeps its own.
-#[derive(Default)]
-struct Numbers<'v> {
-    known: HashMap<&'v [u8], String>,
-    next: HashMap<&'static str, u32>,
-}
-
-impl<'v> Numbers<'v> {
-    fn of(&mut self, hit: &Hit, value: &'v [u8]) -> String {
-        let next = &mut self.next;
-        let name = self.known.entry(value).or_insert_with(|| {
-            let n = next.entry(hit.kind).or_default();
-            *n += 1;
-            format!("[{}:{}:{n}]", hit.group, hit.kind)
-        });
-        name.clone()
-    }
 }
 
 fn kinds() -> Vec<&'static str> {

@@ -77,12 +77,13 @@
 //! # Source
 //! `POLICIES` SG15 (what enforcement means); `CONTRACT` §5: what a host did against a verdict is itself judged.
 
+use super::results::says_failed;
 use super::{
     Evidence, Meta, OptionsProblem, Place, Policy, Profile, Report, RequestSubject, ResultSubject, Rule, Severity,
     StartSubject, Subject, View,
 };
 use crate::engine::decision::Decision;
-use crate::engine::event::{Executor, Failure, Part, Provider, ResultItem, ResultShape};
+use crate::engine::event::{Executor, Provider, ResultShape};
 use crate::engine::state::{Call, CallStatus};
 use serde::{Deserialize, Serialize};
 
@@ -186,21 +187,11 @@ fn check_result<'r>(subject: &ResultSubject<'_, 'r>, view: &View<'_>, report: &m
     if !view.conversation.head.starts_seen && exchange.is_some_and(|exchange| exchange.provider != Provider::Mcp) {
         report.not_observed(&VerdictBypass::META, view, "no_starts");
     }
-    if is_blocked(call) && !says_not_run(subject.result) {
+    // Providers want an answer for every call: for one that was not run, an error.
+    if is_blocked(call) && !says_failed(subject.result) {
         let label = Evidence::Label { kind: "host", label: "answered" };
         report.find(&STARTED_DESPITE_BLOCK, Place::Whole, label);
     }
-}
-
-/// Providers want an answer for every call: for one that was not run, an error.
-fn says_not_run(result: &ResultItem<'_>) -> bool {
-    const PREFIX: &[u8] = b"[TOOL ERROR]";
-    let first = result.parts.iter().find_map(|part| match part {
-        Part::Text(text) if text.span().len() > 2 => Some(*text),
-        _ => None,
-    });
-    result.failure == Failure::Failed
-        || first.and_then(|text| text.text()).is_some_and(|text| text.trim_ascii_start().starts_with(PREFIX))
 }
 
 fn check_request<'r>(subject: &RequestSubject<'_, 'r>, report: &mut Report<'r>) {

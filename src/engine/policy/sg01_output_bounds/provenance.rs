@@ -1,8 +1,9 @@
 //! Provenance: whether an output names its source, and the wrapper that does.
 
+use super::super::results::tool_name;
 use super::super::truncate;
 use super::super::{Evidence, Place, Report, ResultSubject};
-use super::{MISSING_PROVENANCE, tool_name};
+use super::MISSING_PROVENANCE;
 use crate::engine::decision::Decision;
 use crate::engine::event::{Failure, Name, Part, ResultItem, ResultShape};
 use crate::engine::json::{Kind, Value};
