@@ -23,6 +23,7 @@ mod framing;
 mod fuzz;
 mod fuzz_corpus;
 mod gemini;
+mod injection;
 mod journey;
 mod json;
 mod layer;

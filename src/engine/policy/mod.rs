@@ -19,6 +19,7 @@ mod sg08_final_arguments;
 mod sg09_pure_results;
 mod sg10_call_pairing;
 mod sg11_secret_leaks;
+mod sg12_injected_instructions;
 mod sg15_verdict_bypass;
 mod tools;
 pub mod truncate;

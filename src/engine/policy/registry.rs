@@ -9,7 +9,8 @@ use super::{
     Meta, Mode, OnePolicy, OptionsProblem, Policy, PolicySettings, Profile, Report, Subject, View,
     sg01_output_bounds::OutputBounds, sg02_failure_signals::FailureSignals, sg04_argument_checks::ArgumentChecks,
     sg05_render_safety::RenderSafety, sg08_final_arguments::FinalArguments, sg09_pure_results::PureResults,
-    sg10_call_pairing::CallPairing, sg11_secret_leaks::SecretLeaks, sg15_verdict_bypass::VerdictBypass,
+    sg10_call_pairing::CallPairing, sg11_secret_leaks::SecretLeaks, sg12_injected_instructions::InjectedInstructions,
+    sg15_verdict_bypass::VerdictBypass,
 };
 use crate::engine::Problem;
 use crate::engine::decision::Decision;
@@ -68,6 +69,7 @@ registry! {
     sg09: PureResults = "sg09_pure_results.rs",
     sg10: CallPairing = "sg10_call_pairing.rs",
     sg11: SecretLeaks = "sg11_secret_leaks.rs",
+    sg12: InjectedInstructions = "sg12_injected_instructions.rs",
     sg15: VerdictBypass = "sg15_verdict_bypass.rs",
 }
 

@@ -8,8 +8,10 @@
 //! Invariants: a detector is a function of the bytes; it takes time linear in them; its ranges are in order, apart
 //! from each other, and lie on character boundaries.
 
+pub mod injection;
 pub mod internal;
 pub mod markup;
+pub mod normalise;
 pub mod personal;
 pub mod secrets;
 pub mod terminal;
