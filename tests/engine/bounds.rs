@@ -289,7 +289,8 @@ fn the_total_leaves_a_marker_in_every_text() {
 /// `monitor` changes nothing: what its topic would not carry is said and kept back, and the host goes on.
 #[test]
 fn a_copy_that_does_not_fit_blocks_nothing_that_is_monitored() {
-    let image = json!({"content": [{"type": "image", "data": "A".repeat(1_200_000), "mimeType": "image/png"}]});
+    let image = format!("iVBORw0KGgoA{}", "A".repeat(1_200_000));
+    let image = json!({"content": [{"type": "image", "data": image, "mimeType": "image/png"}]});
     let answer = mcp("server", &json!({"jsonrpc": "2.0", "id": 1, "result": image}));
     let result = line("tool.result", "openai.responses", &json!({"call_id": "k", "content": "A".repeat(1_200_000)}));
     for (profile, record, action) in [

@@ -25,6 +25,7 @@
 //! | `start`, `start other` | the host starts the first call that waits (with other arguments) |
 //! | `host TEXT`, `host-error TEXT` | raw output of the first call that waits (it failed) |
 //! | `result TEXT`, `error TEXT` | the output that the next request carries (flagged as failed) |
+//! | `file TYPE BASE64` | the same, and the output is a file |
 //! | `say TEXT` | what the user says behind the outputs |
 //! | `again` | the same request is sent again |
 //! | `ran TEXT` | output of a tool that the provider ran |
@@ -38,7 +39,7 @@ mod shapes;
 
 use crate::support::{Partition, body, settings, verdicts};
 use serde_json::{Value, json};
-use shapes::{Call, Ending, Output, Record, Round, Tool};
+use shapes::{Call, Ending, File, Output, Record, Round, Tool};
 use sluicegate::engine::decision::Decision;
 use sluicegate::engine::policy::{OnePolicy, Policies, PolicySettings, Profile};
 use sluicegate::engine::provider::Provider;
@@ -261,7 +262,16 @@ impl Teller {
             }
             "result" | "error" => {
                 self.called()?;
-                self.waiting().output = Some(Output { value: value(rest), flagged: step == "error" });
+                let flagged = step == "error";
+                self.waiting().output = Some(Output { value: value(rest), flagged, file: None });
+                self.pending = true;
+                Some(())
+            }
+            "file" => {
+                self.called()?;
+                let (kind, data) = rest.split_once(' ').unwrap_or_else(|| panic!("file TYPE BASE64: {rest}"));
+                let file = Some(File { kind: kind.to_owned(), data: data.to_owned() });
+                self.waiting().output = Some(Output { value: json!("see the file"), flagged: false, file });
                 self.pending = true;
                 Some(())
             }

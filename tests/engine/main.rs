@@ -28,6 +28,7 @@ mod journey;
 mod json;
 mod layer;
 mod mcp;
+mod media;
 mod network;
 mod obeying;
 mod oddities;

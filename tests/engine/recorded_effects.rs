@@ -13,6 +13,9 @@ use std::path::Path;
 /// Policies that judge how a request is built, which its provider judges too.
 const SHAPES: [&str; 5] = ["SG03", "SG06", "SG09", "SG10", "SG13"];
 
+/// Policies that judge the results in a request by what their provider judges too: their files.
+const FILES: &str = "SG13";
+
 /// By policy, rule and effect: verdicts, and files.
 type Table = BTreeMap<(String, String, String), (usize, BTreeSet<String>)>;
 
@@ -26,11 +29,19 @@ fn refused(lines: &[Vec<u8>]) -> BTreeSet<String> {
     failed.filter_map(|event| Some(event["responseid"].as_str()?.to_owned())).collect()
 }
 
+/// The exchanges of a file of which there is an answer.
+fn answered(lines: &[Vec<u8>]) -> BTreeSet<String> {
+    let events = lines.iter().filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    let kinds = ["io.sluicegate.model.response.v1", "io.sluicegate.model.chunk.v1"];
+    let answers = events.filter(|event| kinds.iter().any(|kind| event["type"] == *kind));
+    answers.filter_map(|event| Some(event["responseid"].as_str()?.to_owned())).collect()
+}
+
 fn run(path: &Path, engine: &Engine, table: &mut Table, shapes: &mut Vec<String>) -> usize {
     let mut partition = Partition::new(engine);
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let lines = lines(path);
-    let refused = refused(&lines);
+    let (refused, answered) = (refused(&lines), answered(&lines));
     let mut requests = 0;
     for line in &lines {
         for verdict in verdicts(&partition.feed(line)) {
@@ -41,8 +52,14 @@ fn run(path: &Path, engine: &Engine, table: &mut Table, shapes: &mut Vec<String>
                 let entry = table.entry((text("policy"), text("rule"), text("effect"))).or_default();
                 entry.0 += 1;
                 entry.1.insert(name.clone());
-                let accepted = !verdict["response_id"].as_str().is_some_and(|id| refused.contains(id));
-                if is_request && accepted && text("effect") == "block" && SHAPES.contains(&text("policy").as_str()) {
+                let id = verdict["response_id"].as_str().unwrap_or_default();
+                let accepted = !refused.contains(id);
+                let judged = match text("policy").as_str() {
+                    // A file is judged with the result that it stands in.
+                    FILES => !is_request && answered.contains(id),
+                    policy => is_request && SHAPES.contains(&policy),
+                };
+                if judged && accepted && text("effect") == "block" {
                     shapes.push(format!("{name}: {} {}", text("policy"), text("rule")));
                 }
             }

@@ -7,7 +7,7 @@ use crate::engine::digest::{Role, short};
 use crate::engine::event::{Failure, Name, Part, ResultItem, ResultShape};
 use crate::engine::json::{self, JsonLimits, Kind, Value};
 use crate::engine::layer::{Edit, Layer};
-use crate::engine::policy::{Evidence, Place, Profile, ResultSubject, Subject, growth, names_of};
+use crate::engine::policy::{Evidence, Medium, Place, Profile, ResultSubject, Subject, growth, names_of};
 use crate::engine::provider;
 use crate::engine::redact::{self, error_form};
 use crate::engine::state::{Call, ResultFact, Session};
@@ -384,10 +384,12 @@ impl<'a, 'r> Run<'a, 'r> {
         }
     }
 
-    /// Lists what no policy looks into. In `strict` an unknown part blocks.
+    /// Lists what no policy looks into: a file unless it is one text. In `strict` an unknown part blocks.
     fn uninspected(&self, result: &ResultItem<'r>, draft: &mut Draft<'r, '_>) {
+        let is_read = |value| Medium::of(value).is_some_and(|medium| medium.text(self.bump).is_some());
         for part in &result.parts {
             let (value, kind, reason) = match *part {
+                Part::Media { value, .. } if is_read(value) => continue,
                 Part::Media { value, kind } => (value, kind, "no inspector for media"),
                 Part::Opaque { value, kind } => (value, kind, "unknown or opaque part"),
                 Part::Text(_) | Part::Json(_) => continue,

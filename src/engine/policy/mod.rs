@@ -5,6 +5,7 @@
 
 mod globs;
 pub mod intent;
+mod media;
 mod placeholders;
 mod registry;
 mod report;
@@ -20,11 +21,13 @@ mod sg09_pure_results;
 mod sg10_call_pairing;
 mod sg11_secret_leaks;
 mod sg12_injected_instructions;
+mod sg13_media_results;
 mod sg15_verdict_bypass;
 mod tools;
 pub mod truncate;
 mod turns;
 
+pub use media::Medium;
 pub use registry::Policies;
 pub use report::{Report, growth};
 pub use schema::{Compiled, Dialect, SchemaCache};
@@ -182,8 +185,14 @@ impl<'r> Subject<'_, 'r> {
             },
             Subject::Result(result) => {
                 for part in &result.result.parts {
-                    if let Part::Text(value) | Part::Json(value) = part {
-                        reader.value(*value);
+                    match *part {
+                        Part::Text(value) | Part::Json(value) => reader.value(value),
+                        // A text document, a drawing: what it says is read as any text.
+                        Part::Media { value, .. } => {
+                            let text = Medium::of(value).and_then(|medium| medium.text(reader.bump()));
+                            text.into_iter().for_each(|text| reader.decoded(text));
+                        }
+                        Part::Opaque { .. } => {}
                     }
                 }
             }

@@ -10,7 +10,7 @@ use super::{
     sg01_output_bounds::OutputBounds, sg02_failure_signals::FailureSignals, sg04_argument_checks::ArgumentChecks,
     sg05_render_safety::RenderSafety, sg08_final_arguments::FinalArguments, sg09_pure_results::PureResults,
     sg10_call_pairing::CallPairing, sg11_secret_leaks::SecretLeaks, sg12_injected_instructions::InjectedInstructions,
-    sg15_verdict_bypass::VerdictBypass,
+    sg13_media_results::MediaResults, sg15_verdict_bypass::VerdictBypass,
 };
 use crate::engine::Problem;
 use crate::engine::decision::Decision;
@@ -70,6 +70,7 @@ registry! {
     sg10: CallPairing = "sg10_call_pairing.rs",
     sg11: SecretLeaks = "sg11_secret_leaks.rs",
     sg12: InjectedInstructions = "sg12_injected_instructions.rs",
+    sg13: MediaResults = "sg13_media_results.rs",
     sg15: VerdictBypass = "sg15_verdict_bypass.rs",
 }
 

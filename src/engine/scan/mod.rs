@@ -11,6 +11,7 @@
 pub mod injection;
 pub mod internal;
 pub mod markup;
+pub mod media;
 pub mod normalise;
 pub mod personal;
 pub mod secrets;

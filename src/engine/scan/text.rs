@@ -79,6 +79,15 @@ impl<'r> Reader<'r> {
         self.text(Text { layer, role: Role::Value, value: None, member: None }, 0);
     }
 
+    /// Text that was decoded from something that is none.
+    pub fn decoded(&mut self, layer: &'r Layer<'r>) {
+        self.text(Text { layer, role: Role::Decoded, value: None, member: None }, 1);
+    }
+
+    pub fn bump(&self) -> &'r Bump {
+        self.bump
+    }
+
     fn document(&mut self, root: Value<'r>, member: Option<Value<'r>>, depth: u32) {
         for (value, is_key) in root.walk() {
             if value.kind() != Kind::String {

@@ -21,6 +21,24 @@ pub struct Output {
     pub value: Value,
     /// Flagged by the provider's own means.
     pub flagged: bool,
+    /// It is a file, which stands in place of the value or beside it.
+    pub file: Option<File>,
+}
+
+/// A file in base64, and the type that it declares.
+#[derive(Debug, Clone)]
+pub struct File {
+    pub kind: String,
+    pub data: String,
+}
+
+impl File {
+    fn is_image(&self) -> bool {
+        self.kind.starts_with("image/")
+    }
+    fn url(&self) -> String {
+        format!("data:{};base64,{}", self.kind, self.data)
+    }
 }
 
 /// A model's turn: calls made in parallel, and what is said behind their outputs.
@@ -100,8 +118,14 @@ fn anthropic(tools: &[Tool], rounds: &[Round]) -> Value {
         let mut content = Vec::new();
         for call in &round.calls {
             if let Some(output) = &call.output {
-                let mut block =
-                    json!({"type": "tool_result", "tool_use_id": call.id, "content": text_of(&output.value)});
+                let said = output.file.as_ref().map_or_else(
+                    || json!(text_of(&output.value)),
+                    |file| {
+                        let source = json!({"type": "base64", "media_type": file.kind, "data": file.data});
+                        json!([{"type": if file.is_image() { "image" } else { "document" }, "source": source}])
+                    },
+                );
+                let mut block = json!({"type": "tool_result", "tool_use_id": call.id, "content": said});
                 if output.flagged {
                     block["is_error"] = json!(true);
                 }
@@ -128,7 +152,14 @@ fn responses(tools: &[Tool], rounds: &[Round]) -> Value {
         }
         for call in &round.calls {
             if let Some(output) = &call.output {
-                input.push(json!({"type": "function_call_output", "call_id": call.id, "output": prefixed(output)}));
+                let said = output.file.as_ref().map_or_else(
+                    || json!(prefixed(output)),
+                    |file| match file.is_image() {
+                        true => json!([{"type": "input_image", "image_url": file.url()}]),
+                        false => json!([{"type": "input_file", "filename": "file", "file_data": file.url()}]),
+                    },
+                );
+                input.push(json!({"type": "function_call_output", "call_id": call.id, "output": said}));
             }
         }
         input.extend(round.said.iter().map(|text| json!({"role": "user", "content": text})));
@@ -147,7 +178,14 @@ fn chat(tools: &[Tool], rounds: &[Round]) -> Value {
         messages.push(json!({"role": "assistant", "content": null, "tool_calls": calls.collect::<Vec<_>>()}));
         for call in &round.calls {
             if let Some(output) = &call.output {
-                messages.push(json!({"role": "tool", "tool_call_id": call.id, "content": prefixed(output)}));
+                let said = output.file.as_ref().map_or_else(
+                    || json!(prefixed(output)),
+                    |file| match file.is_image() {
+                        true => json!([{"type": "image_url", "image_url": {"url": file.url()}}]),
+                        false => json!([{"type": "file", "file": {"filename": "file", "file_data": file.url()}}]),
+                    },
+                );
+                messages.push(json!({"role": "tool", "tool_call_id": call.id, "content": said}));
             }
         }
         messages.extend(round.said.iter().map(|text| json!({"role": "user", "content": text})));
@@ -200,7 +238,11 @@ fn answer(call: &Call, output: &Output) -> Value {
         (Value::Object(_), false) => output.value.clone(),
         (value, false) => json!({"result": value}),
     };
-    json!({"id": call.id, "name": call.name, "response": response})
+    let mut answer = json!({"id": call.id, "name": call.name, "response": response});
+    if let Some(file) = &output.file {
+        answer["parts"] = json!([{"inlineData": {"mimeType": file.kind, "data": file.data}}]);
+    }
+    answer
 }
 
 fn live(tools: &[Tool], rounds: &[Round]) -> Option<Vec<Record>> {
@@ -232,7 +274,15 @@ fn mcp_request(tools: &[Tool], rounds: &[Round]) -> Option<Vec<Record>> {
     }
     let outputs = round.calls.iter().filter_map(|call| Some((call, call.output.as_ref()?)));
     let answers = outputs.map(|(call, output)| {
-        let content = json!([{"type": "text", "text": text_of(&output.value)}]);
+        let block = output.file.as_ref().map_or_else(
+            || json!({"type": "text", "text": text_of(&output.value)}),
+            |file| match file.is_image() {
+                true => json!({"type": "image", "mimeType": file.kind, "data": file.data}),
+                false => json!({"type": "resource", "resource":
+                    {"uri": "file:///a/file", "mimeType": file.kind, "blob": file.data}}),
+            },
+        );
+        let content = json!([block]);
         let result = json!({"content": content, "isError": output.flagged});
         Record::new("mcp.message", json!({"jsonrpc": "2.0", "id": call.id, "result": result})).from("server")
     });
