@@ -14,6 +14,7 @@ mod render;
 mod request;
 mod result;
 mod start;
+mod texts;
 
 use super::digest::{Keyed, Role};
 use super::event::{CutReason, Event, Name, Side};
