@@ -8,6 +8,7 @@
     reason = "tests read files and clocks, and fail by panicking"
 )]
 
+mod arguments;
 mod bounds;
 mod bypass;
 mod chat;

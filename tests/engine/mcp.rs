@@ -116,7 +116,7 @@ impl Gave {
 
 fn line(verdict: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
-    let quiet = ["not_observed"];
+    let quiet = ["not_observed", "no_schema"];
     let rules: Vec<&str> = verdict["findings"]
         .as_array()
         .into_iter()

@@ -360,8 +360,9 @@ fn tools_that_nobody_declared() {
         for before in [0, 1 << 4] {
             conversation.head.said = before;
             let said = named(&conversation, &a_call("other"));
-            assert_eq!((said.findings, said.not_observed), (vec![format!("not_observed {label}")], 1 << 4));
-            assert_eq!((said.effects, said.incomplete), (vec![Decision::Allow], true));
+            let wanted = ["not_observed", "no_schema"].map(|rule| format!("{rule} {label}"));
+            assert_eq!((said.findings, said.not_observed), (wanted.to_vec(), 1 << 4));
+            assert_eq!((said.effects, said.incomplete), (vec![Decision::Allow; 2], true));
         }
         // For a call of the provider's own it is once a conversation.
         assert_eq!(named(&conversation, &hosted).findings, Vec::<String>::new());
@@ -374,7 +375,7 @@ fn tools_that_nobody_declared() {
     later.tools.insert(99, Tool { toolset: 7, ..a_tool("other", ToolFamily::Function, None) });
     assert_eq!(named(&later, &a_call("other")).findings, ["unknown_tool"]);
     later.exchanges.get_mut(&1).unwrap().elsewhere = true;
-    assert_eq!(named(&later, &a_call("other")).findings, Vec::<String>::new());
+    assert_eq!(named(&later, &a_call("other")).findings, ["no_schema definition"]);
 }
 
 #[test]
@@ -578,7 +579,8 @@ fn what_was_not_observed_can_block() {
     conversation.head.starts_seen = false;
     conversation.head.said = (1 << 2) | (1 << 4) | (1 << 8) | (1 << 15);
     let said = judge_call(&rules("SG04"), &conversation, &a_call("t"), None, "{}");
-    assert_eq!((said.findings, said.effects), (vec!["not_observed no_request".to_owned()], vec![Decision::Block]));
+    assert_eq!(said.findings, ["not_observed no_request", "no_schema no_request"]);
+    assert_eq!(said.effects, [Decision::Block, Decision::Allow]);
     let bump = Bump::new();
     let data = parse(&bump, Layer::record(&bump, b"{}"), JsonLimits::default()).unwrap();
     let call = a_call("t");

@@ -69,6 +69,34 @@ fn dialects() {
     assert_eq!(violations(&unstated, &pair), []);
 }
 
+/// A schema without `$schema` is of 2020-12; one of a draft that nobody knows is not guessed at.
+#[test]
+fn every_draft_by_its_name() {
+    let boolean = json!({"maximum": 5, "exclusiveMaximum": true});
+    let number = json!({"exclusiveMaximum": 5, "const": 4});
+    let together = json!({"dependentRequired": {"a": ["b"]}});
+    let cases = [
+        ("http://json-schema.org/draft-04/schema#", &boolean, json!(5), "exclusiveMaximum"),
+        ("http://json-schema.org/draft-06/schema#", &number, json!(4), ""),
+        ("http://json-schema.org/draft-06/schema#", &number, json!(3), "const"),
+        ("http://json-schema.org/draft-07/schema", &number, json!(3), "const"),
+        // A keyword that came later asserts nothing.
+        ("http://json-schema.org/draft-07/schema#", &together, json!({"a": 1}), ""),
+        ("https://json-schema.org/draft/2019-09/schema", &together, json!({"a": 1}), "required"),
+        ("https://json-schema.org/draft/2020-12/schema", &together, json!({"a": 1}), "required"),
+        ("", &together, json!({"a": 1}), "required"),
+    ];
+    for (draft, schema, instance, wanted) in cases {
+        let mut schema = schema.clone();
+        if !draft.is_empty() {
+            schema["$schema"] = json!(draft);
+        }
+        let keywords: Vec<&str> = violations(&schema, &instance).into_iter().map(|(_, keyword)| keyword).collect();
+        assert_eq!(keywords.concat(), wanted, "{schema} {instance}");
+    }
+    assert_eq!(flaw(&json!({"$schema": "https://schemas.example/own", "type": "object"})), Some("reference"));
+}
+
 #[test]
 fn formats_assert_only_if_asked() {
     let schema = json!({"format": "ipv4"}).to_string();

@@ -152,7 +152,29 @@ impl<'r> Report<'r> {
         evidence: Evidence,
     ) -> Decision {
         let Some(speaker) = self.speaker else { return Decision::Allow };
-        let effect = speaker.effect(rule).min(most);
+        self.say(speaker, rule, speaker.effect(rule).min(most), place, evidence)
+    }
+
+    /// Like [`Report::find`], where an option of the policy raises the rule for this subject.
+    pub fn find_at_least(
+        &mut self,
+        rule: &'static Rule,
+        least: Decision,
+        place: Place<'r>,
+        evidence: Evidence,
+    ) -> Decision {
+        let Some(speaker) = self.speaker else { return Decision::Allow };
+        self.say(speaker, rule, speaker.effect(rule).max(least), place, evidence)
+    }
+
+    fn say(
+        &mut self,
+        speaker: Speaker,
+        rule: &'static Rule,
+        effect: Decision,
+        place: Place<'r>,
+        evidence: Evidence,
+    ) -> Decision {
         self.findings.push(Finding { policy: speaker.meta, rule, effect, mode: speaker.mode, place, evidence });
         match speaker.mode {
             Mode::Enforce => effect,

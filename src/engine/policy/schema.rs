@@ -124,7 +124,8 @@ pub struct Violation {
 }
 
 impl Compiled {
-    fn new(dialect: Dialect, schema: &[u8], formats: bool) -> Compiled {
+    /// Compiled or refused; schemas of requests go through the cache instead.
+    pub fn new(dialect: Dialect, schema: &[u8], formats: bool) -> Compiled {
         Compiled { outcome: compile(dialect, schema, formats) }
     }
 

@@ -13,6 +13,7 @@ pub mod internal;
 pub mod markup;
 pub mod media;
 pub mod normalise;
+pub mod parameters;
 pub mod personal;
 pub mod secrets;
 pub mod terminal;

@@ -90,6 +90,12 @@ fn parsed(arguments: &str) -> Value {
     serde_json::from_str(arguments).unwrap_or_else(|_| json!({}))
 }
 
+/// Whether a JSON value says all of a text: a stream carries others too.
+fn is_plain(arguments: &str) -> bool {
+    let length = |text: &str| text.bytes().filter(|b| !b.is_ascii_whitespace()).count();
+    length(arguments) == length(&parsed(arguments).to_string())
+}
+
 /// The request that follows these rounds.
 pub fn request(provider: Provider, tools: &[Tool], rounds: &[Round]) -> Option<Vec<Record>> {
     let data = match provider {
@@ -297,6 +303,16 @@ pub fn response(provider: Provider, calls: &[Call], ending: Ending) -> Option<Ve
     }
     let good = ending == Ending::Good;
     match provider {
+        Provider::AnthropicMessages if good && calls.len() == 1 && !is_plain(&calls.first()?.arguments) => {
+            let mut records = stream(provider, calls.first()?)?;
+            let end = [
+                json!({"type": "content_block_stop", "index": 0}),
+                json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}}),
+                json!({"type": "message_stop"}),
+            ];
+            records.extend(end.map(|data| Record::new("model.chunk", data)));
+            Some(records)
+        }
         Provider::AnthropicMessages => {
             let used = calls.iter();
             let used =

@@ -1,28 +1,45 @@
-//! Arguments against the tool's schema, also those of calls inside a call.
+//! Arguments against the tool's schemas: those that were declared, and the operator's.
 
 use super::super::schema::{Compiled, Violation, to_serde};
-use super::super::{CallSubject, Definitions, Dialect, Evidence, Place, Report, View};
-use super::{
-    ArgumentChecks, BAD_SCHEMA, INVALID_JSON, SCHEMA_MISMATCH, SCHEMA_TOO_LARGE, UNKNOWN_TOOL, WRAPPED_CALLS,
-    WRONG_FORM,
-};
-use crate::engine::event::{Executor, Form, Provider, ToolFamily};
+use super::super::{Dialect, Evidence, Place, Report, View};
+use super::operator::Known;
+use super::{ArgumentChecks, BAD_SCHEMA, INVALID_JSON, NO_SCHEMA, SCHEMA_MISMATCH, SCHEMA_TOO_LARGE};
+use crate::engine::event::{Provider, ToolFamily};
 use crate::engine::json::{Kind, Value};
-use crate::engine::policy::Policy;
 use crate::engine::state::Tool;
 use bumpalo::Bump;
 use serde_json::Map;
 use std::collections::HashSet;
 
-/// Inner calls that are judged; the wrapper is blocked whatever they are.
-const MAX_INNER: usize = 16;
-
 impl ArgumentChecks {
     /// Definitions of one name hold all: a caller that knows one of them must not be let down by another.
-    pub(super) fn check_schemas<'r>(&self, tools: &[&Tool], args: Value<'r>, view: &View<'_>, report: &mut Report<'r>) {
+    /// `registered`: the arguments were held against a schema of the operator's.
+    pub(super) fn check_schemas<'r>(
+        &self,
+        tools: &[&Tool],
+        registered: bool,
+        args: Value<'r>,
+        view: &View<'_>,
+        report: &mut Report<'r>,
+    ) {
+        let has_none =
+            |tool: &&Tool| tool.family == ToolFamily::Function && tool.schema.is_none() && !tool.schema_omitted;
+        if !registered && tools.iter().all(has_none) {
+            report.find(&NO_SCHEMA, Place::Whole, Evidence::Label { kind: "schema", label: "definition" });
+        }
         for tool in tools.iter().filter(|tool| tool.family == ToolFamily::Function) {
             self.check_schema(tool, args, view, report);
         }
+    }
+
+    /// Whether the operator has a schema for the tool; the arguments were then held against it.
+    pub(super) fn check_registered<'r>(&self, known: &[&Known], args: Value<'r>, report: &mut Report<'r>) -> bool {
+        let mut checked = false;
+        for schema in known.iter().filter_map(|known| known.schema.as_ref()) {
+            self.check_compiled(schema, args, report);
+            checked = true;
+        }
+        checked
     }
 
     fn check_schema<'r>(&self, tool: &Tool, args: Value<'r>, view: &View<'_>, report: &mut Report<'r>) {
@@ -32,13 +49,16 @@ impl ArgumentChecks {
             }
             return;
         };
-        let bytes = args.span().len();
         let compiled = view.schemas.get_in(dialect(view), schema, self.options.assert_formats);
-        if let Some(label) = compiled.flaw().or_else(|| compiled.flaw_for(bytes)) {
+        self.check_compiled(&compiled, args, report);
+    }
+
+    fn check_compiled<'r>(&self, compiled: &Compiled, args: Value<'r>, report: &mut Report<'r>) {
+        if let Some(label) = compiled.flaw().or_else(|| compiled.flaw_for(args.span().len())) {
             say_unusable(label, report);
         }
         if compiled.flaw().is_none() {
-            self.say_violations(&compiled, args, report);
+            self.say_violations(compiled, args, report);
         }
     }
 
@@ -63,47 +83,6 @@ impl ArgumentChecks {
                 left -= 1;
             }
         }
-    }
-
-    /// Whether the call is a wrapper, which is then reported with the calls inside.
-    pub(super) fn check_wrapped<'r>(
-        &self,
-        subject: &CallSubject<'_, 'r>,
-        args: Value<'r>,
-        view: &View<'_>,
-        report: &mut Report<'r>,
-    ) -> bool {
-        let call = subject.call;
-        let named = [b"multi_tool_use.parallel".as_slice(), b"multi_tool_use"].contains(&call.name.as_slice())
-            || (call.name == b"parallel" && call.namespace.as_deref() == Some(b"multi_tool_use"));
-        let inner: Vec<Value<'r>> = args.get("tool_uses").into_iter().flat_map(|uses| uses.items()).collect();
-        let shaped = inner.first().is_some_and(|first| first.get("recipient_name").is_some());
-        let declared = matches!(view.definitions(call), Definitions::Declared(_));
-        if declared || call.executor == Executor::Provider || !(named || shaped) {
-            return false;
-        }
-        let evidence = Evidence::Count { found: inner.len() as u64, limit: 1 };
-        report.find(&WRAPPED_CALLS, Place::Whole, evidence);
-        for inner in inner.into_iter().take(MAX_INNER) {
-            let Some(recipient) = inner.get("recipient_name") else { continue };
-            let Some(name) = recipient.text() else { continue };
-            let name = name.strip_prefix(b"functions.").unwrap_or(&name);
-            match view.definitions_named(call, Form::JsonText, name, None) {
-                Definitions::Declared(tools) => {
-                    if let Some(parameters) = inner.get("parameters") {
-                        self.check_schemas(&tools, parameters, view, report);
-                    }
-                }
-                Definitions::WrongForm => {
-                    report.find(&WRONG_FORM, Place::Value { value: recipient, range: None }, Evidence::None);
-                }
-                Definitions::Undeclared => {
-                    report.find(&UNKNOWN_TOOL, Place::Value { value: recipient, range: None }, Evidence::None);
-                }
-                Definitions::Unseen(label) => report.skipped(&Self::META, label),
-            }
-        }
-        true
     }
 }
 
