@@ -5,6 +5,7 @@
 //! record's line chooses the engine.
 
 use super::{digit, pick, split};
+use sluicegate::engine::pins::record::Sighting;
 use sluicegate::engine::policy::Profile;
 use sluicegate::engine::provider::Provider;
 use sluicegate::engine::state::{PartitionState, StateLimits};
@@ -177,6 +178,11 @@ impl Run<'_> {
                         !emission.headers.iter().filter(ours).any(|(_, value)| shows(value)),
                         "a reason shows text"
                     );
+                }
+                To::Sightings => {
+                    let (key, value) = (emission.key.as_deref(), emission.value.as_deref());
+                    let read = Sighting::decode(key.unwrap_or_default(), value.unwrap_or_default());
+                    assert!(read.is_ok(), "a sighting that nobody can read");
                 }
             }
         }

@@ -9,8 +9,10 @@
 //! streamed or whole, is `Begin`, any of the call and result events, `Stop` (how it ended is known), `End`
 //! (its terminal marker was seen). A whole body gives the same events as a stream.
 
+mod tool;
 mod turn;
 
+pub use tool::{ToolDef, ToolFamily, Tools};
 pub use turn::{Party, Standing, Turn};
 
 use super::json::Value;
@@ -354,30 +356,6 @@ impl<'r> ResultItem<'r> {
     }
 }
 
-/// How a tool definition lets its calls be checked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub enum ToolFamily {
-    /// JSON arguments; a schema may be there.
-    Function,
-    /// Free text.
-    Custom,
-    /// A type of the provider's own whose input schema is implied; `name` is its type without the date.
-    Typed,
-}
-
-/// One tool definition.
-#[derive(Debug, Clone, Copy)]
-pub struct ToolDef<'r> {
-    pub name: Name<'r>,
-    pub namespace: Option<Value<'r>>,
-    pub server: Option<Value<'r>>,
-    pub family: ToolFamily,
-    pub schema: Option<Value<'r>>,
-    pub item: Value<'r>,
-    /// Arrived inside the conversation or a response, not in the request's own list.
-    pub late: bool,
-}
-
 /// What one record says, in order.
 #[derive(Debug, Clone)]
 pub enum Event<'r> {
@@ -389,6 +367,9 @@ pub enum Event<'r> {
     },
     /// A tool definition: of the request being read, or late, of the response being read.
     Tool(ToolDef<'r>),
+    /// A server's list, as a provider that asked for it shows it, or as a request repeats it. Its tools are told
+    /// by themselves too.
+    Listed(Tools<'r>),
     Turn {
         at: Standing<'r>,
         turn: Turn<'r>,

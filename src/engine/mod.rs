@@ -11,6 +11,7 @@ pub mod event;
 pub mod json;
 mod judge;
 pub mod layer;
+pub mod pins;
 pub mod policy;
 pub mod provider;
 pub mod redact;
@@ -21,6 +22,7 @@ pub mod wire;
 
 use bumpalo::Bump;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 /// Milliseconds since the Unix epoch.
 pub type Millis = i64;
@@ -44,6 +46,8 @@ pub enum To {
     Verdicts,
     Redacted,
     DeadLetters,
+    /// Definitions of tools that nobody decided on.
+    Sightings,
 }
 
 /// One output record. It carries the input's key and goes to the input's partition number.
@@ -221,6 +225,11 @@ pub enum Observation {
     DeadLetter {
         reason: &'static str,
     },
+    /// Definitions or instructions of a server that are not the pinned ones.
+    DefinitionsChanged {
+        fleet: String,
+        count: u64,
+    },
     /// A conversation was evicted or expired.
     Evicted {
         reason: &'static str,
@@ -318,11 +327,13 @@ pub struct Problem {
     pub problem: String,
 }
 
-/// The engine: compiled settings, shared read-only by all workers.
+/// The engine: compiled settings, and the pins that hold. A clone shares both; other pins are another engine.
+#[derive(Clone)]
 pub struct Engine {
-    settings: Settings,
-    scopes: policy::Scopes,
+    settings: Arc<Settings>,
+    scopes: Arc<policy::Scopes>,
     keyed: digest::Keyed,
+    pins: Arc<pins::PinTable>,
 }
 
 impl Engine {
@@ -331,7 +342,15 @@ impl Engine {
     pub fn new(settings: Settings) -> Result<Engine, Vec<Problem>> {
         let scopes = policy::Scopes::new(&settings.policy, &settings.fleets)?;
         let keyed = digest::Keyed::new(settings.fingerprint_key);
-        Ok(Engine { settings, scopes, keyed })
+        let (settings, scopes) = (Arc::new(settings), Arc::new(scopes));
+        Ok(Engine { settings, scopes, keyed, pins: Arc::default() })
+    }
+    /// Decides by these pins from the next step on. A worker changes them between two transactions only.
+    pub fn set_pins(&mut self, pins: Arc<pins::PinTable>) {
+        self.pins = pins;
+    }
+    pub fn pins(&self) -> &Arc<pins::PinTable> {
+        &self.pins
     }
     pub fn settings(&self) -> &Settings {
         &self.settings

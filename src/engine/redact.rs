@@ -13,6 +13,7 @@ use super::json::{Documents, JsonLimits, Kind, Segment, Value, parse};
 use super::layer::{Edit, Layer, NotExact, Span, Step, can_merge, merge, merge_span};
 use super::{Emission, Input, To};
 use bumpalo::Bump;
+use std::collections::BTreeSet;
 
 /// Fields that a provider signs or that only it can read (`provider-formats` §10): never edited.
 const OPAQUE: &[&str] = &[
@@ -166,6 +167,50 @@ fn set<'r>(edits: &mut Vec<Edit<'r>>, object: Value<'r>, value: Option<Value<'r>
         return;
     }
     edits.push(Edit { span: Span { layer: span.layer, start: at, end: at }, with: member });
+}
+
+/// The edits that take elements out of an array, with the commas that they leave behind.
+pub fn without_items<'r>(array: Value<'r>, gone: &BTreeSet<usize>) -> Vec<Edit<'r>> {
+    let mut edits: Vec<Edit<'r>> = Vec::new();
+    let mut items = array.items().enumerate().peekable();
+    // The end of the last element that stays, or of those that went behind it.
+    let mut end = None;
+    let mut stays = false;
+    while let Some((at, item)) = items.next() {
+        let span = item.span();
+        if gone.contains(&at) {
+            let next = items.peek().map(|(_, next)| next.span().start);
+            let (from, to) = match (stays, end) {
+                (true, Some(end)) => (end, span.end),
+                _ => (span.start, next.unwrap_or(span.end)),
+            };
+            edits.push(Edit { span: Span { start: from, end: to, ..span }, with: Vec::new() });
+        } else {
+            stays = true;
+        }
+        end = Some(span.end);
+    }
+    edits
+}
+
+/// The edit that takes a value's member out of its object. `None`: it is none.
+pub fn without_member<'r>(value: Value<'r>) -> Option<Edit<'r>> {
+    let (name, object) = (value.key()?, value.parent()?);
+    let mut before = None;
+    let mut members = object.members();
+    while let Some((key, other)) = members.next() {
+        if key.span().start == name.span().start {
+            let next = members.next().map(|(key, _)| key.span().start);
+            let (start, end) = match (before, next) {
+                (Some(before), _) => (before, value.span().end),
+                (None, Some(next)) => (name.span().start, next),
+                (None, None) => (name.span().start, value.span().end),
+            };
+            return Some(Edit { span: Span { start, end, ..value.span() }, with: Vec::new() });
+        }
+        before = Some(other.span().end);
+    }
+    None
 }
 
 fn json_string(text: &str) -> Vec<u8> {

@@ -93,6 +93,12 @@ pub static SG00: Meta = Meta {
             Severity::Medium,
             "the record claims a fleet that it may not, so the policy of the default fleet judges it",
         ),
+        rule(
+            "definitions_withheld",
+            Decision::Block,
+            Severity::High,
+            "a server's list of tools in this request is blocked, and no tool is dropped from a request",
+        ),
         rule("unknown_part", Decision::Block, Severity::Medium, "a part that is not understood stands in a result"),
     ],
 };

@@ -18,7 +18,7 @@ struct Pending {
     /// The record's timestamp and its verdict's lane.
     latencies: Vec<(i64, &'static str)>,
     /// Records and bytes by output.
-    produced: [(u64, u64); 3],
+    produced: [(u64, u64); 4],
 }
 
 impl Pending {
@@ -35,6 +35,7 @@ impl Pending {
                 To::Verdicts => &mut self.produced[0],
                 To::Redacted => &mut self.produced[1],
                 To::DeadLetters => &mut self.produced[2],
+                To::Sightings => &mut self.produced[3],
             };
             *records += 1;
             *bytes += (emission.key.as_ref().map_or(0, Vec::len) + emission.value.as_ref().map_or(0, Vec::len)) as u64;
@@ -51,7 +52,7 @@ pub struct Reporter {
     metrics: Arc<Metrics>,
     health: Arc<Health>,
     inputs: Vec<String>,
-    outputs: [String; 3],
+    outputs: [String; 4],
     /// What is assigned, and how old the last record read is where others wait, in milliseconds.
     assigned: Mutex<BTreeMap<PartitionId, i64>>,
 }

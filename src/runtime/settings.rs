@@ -56,6 +56,11 @@ pub struct Settings {
     pub verdicts: String,
     pub redacted: String,
     pub deadletters: String,
+    /// Definitions that nobody decided on.
+    pub sightings: String,
+    /// Operators' decisions on them, and who made which.
+    pub pins: String,
+    pub pins_audit: String,
     pub start: Start,
     pub on_offset_reset: OnReset,
     pub on_loss: OnLoss,
@@ -87,6 +92,9 @@ impl Settings {
             verdicts: "sluicegate.verdicts".into(),
             redacted: "sluicegate.redacted".into(),
             deadletters: "sluicegate.deadletters".into(),
+            sightings: "sluicegate.pin-sightings".into(),
+            pins: "sluicegate.pins".into(),
+            pins_audit: "sluicegate.pins.audit".into(),
             start: Start::Earliest,
             on_offset_reset: OnReset::Refuse,
             on_loss: OnLoss::Refuse,
@@ -108,6 +116,7 @@ impl Settings {
             To::Verdicts => &self.verdicts,
             To::Redacted => &self.redacted,
             To::DeadLetters => &self.deadletters,
+            To::Sightings => &self.sightings,
         }
     }
 
@@ -115,9 +124,9 @@ impl Settings {
     pub fn transactional_id(&self, worker: u32) -> String {
         format!("{}-{}-{worker}", self.group, self.instance)
     }
-    /// The output topics: verdicts, redacted records, dead letters.
-    pub fn outputs(&self) -> [&str; 3] {
-        [&self.verdicts, &self.redacted, &self.deadletters]
+    /// The output topics: verdicts, redacted records, dead letters, sightings.
+    pub fn outputs(&self) -> [&str; 4] {
+        [&self.verdicts, &self.redacted, &self.deadletters, &self.sightings]
     }
 }
 

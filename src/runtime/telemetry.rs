@@ -176,6 +176,8 @@ metrics! {
         "started_despite_block", "started_before_verdict", "blocked_result_forwarded", "unredacted_result_forwarded",
     ])] &[],
         "What hosts did against a verdict, or without waiting for one.";
+    tool_description_changes: Counter "tool_description_changes_total" [FLEET] &[],
+        "Definitions of tools, or instructions of servers, that are not the pinned ones; one a class of change.";
     oversize_results: Counter "oversize_results_total" [FLEET, PROVIDER, ACTION] &[],
         "Tool results over the byte cap.";
     oversize_bytes_removed: Counter "oversize_bytes_removed_total" [FLEET] &[],
@@ -419,6 +421,7 @@ impl Metrics {
             Observation::Undecodable { provider: p } => self.undecodable.inc([provider(*p)]),
             Observation::Event { provider: p, kind } => self.events.inc([provider(*p), event_type(*kind)]),
             Observation::DeadLetter { reason } => self.dlq_records.inc([stage(reason), reason]),
+            Observation::DefinitionsChanged { fleet, count } => self.tool_description_changes.add([fleet], *count),
             Observation::Evicted { reason } => self.state_evictions.inc([reason]),
         }
     }

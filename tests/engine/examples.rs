@@ -323,7 +323,8 @@ impl Teller {
                 let attributes = match kind {
                     "mcp.message" => {
                         let data = value(data);
-                        let side = if data.get("method").is_some() { "client" } else { "server" };
+                        let asks = |method: &Value| method != "notifications/tools/list_changed";
+                        let side = if data.get("method").is_some_and(asks) { "client" } else { "server" };
                         vec![("direction", side.to_owned()), ("mcpserver", "files".to_owned())]
                     }
                     _ => Vec::new(),
@@ -366,7 +367,12 @@ fn configured(example: &Example) -> PolicySettings {
             _ => {}
         }
     }
-    PolicySettings { profile, policies: [(example.code.to_owned(), one)].into(), ..PolicySettings::default() }
+    let mut settings = PolicySettings { profile, ..PolicySettings::default() };
+    // What other examples list of tools has been approved.
+    let trusts = [("trust_first".to_owned(), json!(true))].into_iter().collect();
+    settings.policies.insert("SG06".to_owned(), OnePolicy { options: trusts, ..OnePolicy::default() });
+    settings.policies.insert(example.code.to_owned(), one);
+    settings
 }
 
 /// The example's records in a provider's shapes, as lines; `None` if it has none for a step.

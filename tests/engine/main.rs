@@ -35,6 +35,7 @@ mod obeying;
 mod oddities;
 mod order;
 mod pairing;
+mod pins;
 mod poison;
 mod policies;
 mod providers;

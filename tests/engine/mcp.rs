@@ -164,7 +164,9 @@ fn tool(name: &str, required: &str) -> Value {
 
 fn listed(c: &mut Connection<'_>, id: u64, tools: Value) {
     assert!(c.client(request(id, "tools/list")).silent());
-    assert!(c.server(result(id, json!({"tools": tools}))).silent());
+    let gave = c.server(result(id, json!({"tools": tools})));
+    // Nobody approved them: what is listed is a fact all the same.
+    assert!(gave.verdicts().iter().all(|verdict| verdict["checkpoint"] == "tool_definitions"));
 }
 
 #[test]
@@ -302,8 +304,8 @@ fn calls_are_held_against_the_servers_latest_list() {
     c.of("docs");
     // Stale: what it declares still holds, what it does not may have come.
     assert!(c.server(notice("notifications/tools/list_changed", json!({}))).silent());
-    assert_eq!(c.client(misfit(6)).line(), block(6));
-    assert_eq!(c.client(call(7, "gone", json!({}))).line(), "tool_call gone 7 allow []");
+    assert_eq!(c.client(misfit(6)).line(), "tool_call find 6 block [schema_mismatch,stale_list]");
+    assert_eq!(c.client(call(7, "gone", json!({}))).line(), "tool_call gone 7 block [stale_list]");
     listed(&mut c, 8, json!([tool("gone", "a")]));
     assert_eq!(c.client(call(9, "gone", json!({}))).line(), "tool_call gone 9 block [schema_mismatch]");
     assert_eq!(c.client(call(10, "find", json!({}))).line(), "tool_call find 10 block [unknown_tool]");
@@ -649,7 +651,8 @@ fn versions_need_no_handshake() {
     }
     // An older client beside it.
     assert!(c.client(with(3, "initialize", json!({"protocolVersion": "2024-11-05"}))).silent());
-    assert!(c.server(result(3, json!({"protocolVersion": "2024-11-05", "instructions": "i"}))).silent());
+    let gave = c.server(result(3, json!({"protocolVersion": "2024-11-05", "instructions": "i"})));
+    assert_eq!(gave.line(), "tool_definitions - - block [changed_instructions]");
 }
 
 #[test]
@@ -891,7 +894,9 @@ fn a_servers_exchange_outlasts_requests_without_responses() {
             c.model("model.request", &format!("r{n}"), turn());
         }
         assert_eq!(c.server(text(77, "forged")).line(), "tool_result - 77 block [response_unasked]");
-        assert_eq!(c.client(call(5, "find", json!({}))).line(), "tool_call find 5 block [schema_mismatch]");
+        let stale = if changed { ",stale_list" } else { "" };
+        let expected = format!("tool_call find 5 block [schema_mismatch{stale}]");
+        assert_eq!(c.client(call(5, "find", json!({}))).line(), expected);
     }
     // As many servers as there are leave room for the model's.
     let mut c = Connection::new(&engine);
@@ -1120,14 +1125,16 @@ fn members_that_are_no_marks_are_not_inspected() {
 }
 
 #[test]
-fn instructions_of_a_server_are_counted() {
+fn instructions_of_a_server_are_judged() {
     let engine = engine(Profile::Standard);
     for method in ["initialize", "server/discover"] {
         let mut c = Connection::new(&engine);
         c.client(request(1, method));
-        assert_eq!(c.server(result(1, json!({"instructions": "do"}))).opaque, ["mcp_instructions"]);
+        let gave = c.server(result(1, json!({"serverInfo": {}, "instructions": "do"})));
+        assert_eq!(gave.line(), "tool_definitions - - block [changed_instructions]");
+        assert_eq!(gave.record(), result(1, json!({"serverInfo": {}})));
         c.client(request(2, method));
-        assert!(c.server(result(2, json!({"serverInfo": {}}))).opaque.is_empty());
+        assert!(c.server(result(2, json!({"serverInfo": {}}))).silent());
     }
 }
 
@@ -1374,6 +1381,11 @@ fn recorded_connections_are_judged_as_they_went() {
                         let copy = body(emissions.iter().find(|e| e.to == To::Redacted).unwrap());
                         let failed = copy["data"]["result"]["isError"] == true || copy["data"]["error"].is_object();
                         went.push((verdict["subject"]["tool"].clone(), failed));
+                    }
+                    // Nobody has approved them.
+                    Some("tool_definitions") => {
+                        let found = verdict["findings"].as_array().unwrap();
+                        assert!(found.iter().all(|f| f["rule"] == "unpinned_tool"), "{name}: {verdict}");
                     }
                     other => panic!("{name}: {other:?}"),
                 }

@@ -6,6 +6,7 @@ use sluicegate::engine::event::{
 };
 use sluicegate::engine::json::{JsonLimits, Kind, Value, parse};
 use sluicegate::engine::layer::{Layer, Step, splice};
+use sluicegate::engine::pins::PinTable;
 use sluicegate::engine::policy::{
     CallSubject, Evidence, Mode, OnePolicy, Place, Policies, PolicySettings, Profile, Report, RequestResult,
     RequestSubject, ResultSubject, SchemaCache, StartSubject, Subject, View,
@@ -123,6 +124,7 @@ fn judge<'r>(policies: &Policies, conversation: &Conversation, subject: Subject<
         agent: "agent",
         now: 0,
         schemas: &schemas,
+        pins: &PinTable::default(),
     };
     let mut report = Report::new(bump);
     policies.check(&subject, &view, &mut report);
@@ -941,7 +943,7 @@ fn judge_request<'r>(
     results: &[RequestResult<'r>],
     policies: &Policies,
 ) -> Report<'r> {
-    let subject = RequestSubject { body, results, turns: &[], tools: &[], elsewhere: false };
+    let subject = RequestSubject { body, results, turns: &[], tools: &[], elsewhere: false, own: &[] };
     judge(policies, &a_conversation(Vec::new()), Subject::Request(&subject), bump)
 }
 

@@ -173,11 +173,13 @@ fn planted_secrets_appear_nowhere() {
                 let replaced =
                     verdicts(&emissions).iter().flat_map(findings).filter(|f| f["effect"] == "redact").count();
                 replacements += replaced;
+                // Without the request before it, a server's list would be read as a tool's output.
+                let list = verdicts(&emissions).iter().any(|verdict| verdict["checkpoint"] == "tool_definitions");
                 for emission in emissions {
                     said.extend(own_words(&emission));
                     calls.extend(arguments(&emission).map(String::into_bytes).unwrap_or_default());
                     let changed = emission.headers.iter().any(|(name, _)| name == "sluicegate_dlq_reason");
-                    if emission.to == To::Redacted && !changed && arguments(&emission).is_none() {
+                    if emission.to == To::Redacted && !changed && !list && arguments(&emission).is_none() {
                         copies.extend(emission.value);
                     }
                 }

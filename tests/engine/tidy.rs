@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Modules of the engine, lowest first: a module uses only those before it on its line's right side.
-const ARROWS: [(&str, &[&str]); 13] = [
+const ARROWS: [(&str, &[&str]); 14] = [
     ("layer", &[]),
     ("json", &["layer"]),
     ("event", &["json"]),
@@ -15,7 +15,8 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ("state", &["decision", "event", "json"]),
     ("scan", &["json", "layer"]),
     ("digest", &["event", "scan", "state"]),
-    ("policy", &["decision", "digest", "event", "json", "layer", "scan", "state"]),
+    ("pins", &["digest", "json", "layer"]),
+    ("policy", &["decision", "digest", "event", "json", "layer", "pins", "scan", "state"]),
     ("verdict", &["decision", "digest", "json", "layer", "policy", "provider"]),
     ("redact", &["decision", "digest", "envelope", "event", "json", "layer"]),
 ];

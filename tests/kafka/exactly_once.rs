@@ -21,6 +21,9 @@ pub fn world(bootstrap: &str, partitions: i32) -> Settings {
     settings.verdicts = unique("verdicts");
     settings.redacted = unique("redacted");
     settings.deadletters = unique("deadletters");
+    settings.sightings = unique("sightings");
+    settings.pins = unique("pins");
+    settings.pins_audit = unique("audit");
     settings.session_timeout = Duration::from_secs(6);
     settings.transaction_timeout = Duration::from_secs(6);
     settings.startup_timeout = Duration::from_secs(10);

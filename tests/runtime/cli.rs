@@ -73,7 +73,9 @@ fn json_lines_have_the_contracts_shape() {
                 let id = e["value"]["verdict_id"].as_str().expect("an id");
                 assert!(id.starts_with("local/agent.events/0/"), "{id}");
             }
-            Some("redacted" | "deadletters") => assert!(e["value"].is_string() || e["value"]["base64"].is_string()),
+            Some("redacted" | "deadletters" | "sightings") => {
+                assert!(e["value"].is_string() || e["value"]["base64"].is_string())
+            }
             other => panic!("{other:?}"),
         }
     }

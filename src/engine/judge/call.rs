@@ -29,6 +29,20 @@ pub(super) fn is_rpc(session: &Session<'_>, call: &Call) -> bool {
 }
 
 impl<'a, 'r> Run<'a, 'r> {
+    /// A call's key for idempotent execution: over conversation and call id; response and position are added
+    /// where the id is empty or repeated.
+    pub(super) fn idempotency(&self, id: &[u8], repeated: bool, slot: (u32, u32)) -> String {
+        let conversation = self.origin.conversation.unwrap_or_default();
+        let digest = if id.is_empty() || repeated {
+            let position = [slot.0.to_be_bytes(), slot.1.to_be_bytes()].concat();
+            let response = self.origin.response_id.unwrap_or_default();
+            self.keyed().digest(Role::Idempotency, &[conversation, id, response, &position])
+        } else {
+            self.keyed().digest(Role::Idempotency, &[conversation, id])
+        };
+        hex(&digest[..16])
+    }
+
     /// `expired`: the verdict's id, for a call that no record ended.
     pub(super) fn call(&mut self, session: &mut Session<'_>, n: u32, expired: Option<String>) {
         let Some(call) = session.conversation().calls.get(&n) else { return };

@@ -8,13 +8,12 @@
 //! is none.
 
 use super::Run;
+use super::definitions::Declared;
 use super::publish::Draft;
-use super::request::remembered;
 use super::result::{Content, Copied, Said, Settled, mark_answered};
 use crate::engine::digest::{Role, hex, push_json_string, sha256, short};
 use crate::engine::event::{
-    Args, CallFacts, Event, Executor, Fate, Form, ItemStatus, Method, Name, Rpc, RpcSays, Side, Slot, Stop, ToolDef,
-    ToolFamily,
+    Args, CallFacts, Event, Executor, Fate, Form, ItemStatus, Method, Name, Rpc, RpcSays, Side, Slot, Stop, Tools,
 };
 use crate::engine::json::{self, JsonLimits, Kind, Value};
 use crate::engine::layer::{Edit, Layer};
@@ -53,6 +52,12 @@ struct Asked<'r> {
 struct Held<'r> {
     draft: Draft<'r, 'static>,
     edits: Vec<Edit<'r>>,
+    /// `None`: a list of tools, or instructions.
+    output: Option<Output>,
+}
+
+/// What is remembered of a tool's output.
+struct Output {
     content: Content,
     copied: Copied,
     said: Said,
@@ -129,6 +134,10 @@ impl<'a, 'r> Run<'a, 'r> {
                 left.opaque.extend(kind.map(|kind| (rpc.item, kind)));
                 if rpc.from.is_none() {
                     left.opaque.push((rpc.item, "mcp_direction"));
+                }
+                let hears = matches!(method, Method::Hello | Method::List | Method::ListPage);
+                if hears && rpc.from == Some(Side::Client) {
+                    self.capabilities(session, peer.text, rpc);
                 }
                 // What either side may ask is no call of the client's.
                 let from = rpc.from.unwrap_or(Side::Server);
@@ -337,45 +346,40 @@ impl<'a, 'r> Run<'a, 'r> {
     /// The first answer to a request that is for no tool's output: a fact, or nothing that is looked into.
     fn fact(&mut self, session: &mut Session<'_>, peer: &Peer<'r>, rpc: &Rpc<'r>, method: Method, left: &mut Left<'r>) {
         match (method, rpc.says) {
-            (Method::List, RpcSays::Result(result)) => self.listed(session, peer, (result, true), left),
-            (Method::ListPage, RpcSays::Result(result)) => self.listed(session, peer, (result, false), left),
+            (Method::List, RpcSays::Result(result)) => self.listing(session, peer, (result, true), left),
+            (Method::ListPage, RpcSays::Result(result)) => self.listing(session, peer, (result, false), left),
             (Method::Hello, RpcSays::Result(result)) => {
                 // Clients put them before the model.
-                let instructions = member(result, "instructions");
-                left.opaque.extend(instructions.map(|value| (value, "mcp_instructions")));
+                if let Some(instructions) = member(result, "instructions") {
+                    let exchange = self.exchange(session, peer);
+                    let tools = Tools { server: peer.name, tools: Vec::new(), list: None };
+                    let (next, first, hosted) = (None, false, false);
+                    let said = Declared { tools, instructions: Some(instructions), next, first, hosted };
+                    self.said(session, exchange, &said, left);
+                }
             }
             _ => left.opaque.push((rpc.item, "mcp_answer")),
         }
     }
 
-    /// What a server lists are facts of it.
-    fn listed(&mut self, session: &mut Session<'_>, peer: &Peer<'r>, page: (Value<'r>, bool), left: &mut Left<'r>) {
-        let (result, first) = page;
-        let Some(list) = result.get("tools").filter(|tools| tools.kind() == Kind::Array) else {
-            left.opaque.push((result, "mcp_answer"));
+    /// A list of tools, and what a server says of how to use it.
+    fn listing(&mut self, session: &mut Session<'_>, peer: &Peer<'r>, page: (Value<'r>, bool), left: &mut Left<'r>) {
+        let exchange = self.exchange(session, peer);
+        let Some(said) = self.listed(session, (exchange, peer.name), page) else {
+            left.opaque.push((page.0, "mcp_answer"));
             return;
         };
-        let mut stream = self.keyed().stream(Role::Tools);
-        let mut tools = Vec::new();
-        for item in list.items() {
-            stream.part(item.raw());
-            let Some(name) = item.get("name").filter(|name| name.kind() == Kind::String) else {
-                left.opaque.push((item, "mcp_tool"));
-                continue;
-            };
-            tools.push(remembered(&ToolDef {
-                name: Name::Wire(name),
-                namespace: None,
-                server: peer.name,
-                family: ToolFamily::Function,
-                schema: item.get("inputSchema"),
-                item,
-                late: true,
-            }));
+        let nameless = said.tools.tools.iter().filter(|tool| matches!(tool.name, Name::None));
+        left.opaque.extend(nameless.map(|tool| (tool.item, "mcp_tool")));
+        self.said(session, exchange, &said, left);
+    }
+
+    fn said(&mut self, session: &mut Session<'_>, exchange: u32, said: &Declared<'r>, left: &mut Left<'r>) {
+        if self.off() {
+            return;
         }
-        let last = result.get("nextCursor").is_none_or(|cursor| cursor.is_null());
-        let exchange = self.exchange(session, peer);
-        session.list_tools(exchange, short(stream.finish()), (first, last), tools);
+        let (draft, edits) = self.definitions(session, Some(exchange), said);
+        left.results.push(Held { draft, edits, output: None });
     }
 
     /// A tool's output, or what stands for one.
@@ -411,7 +415,7 @@ impl<'a, 'r> Run<'a, 'r> {
         mark_answered(session, call);
         let copied = self.copied(&result, &edits, draft.fold().1);
         let said = Said::of(&result, call);
-        left.results.push(Held { draft, edits, content, copied, said, first_seen });
+        left.results.push(Held { draft, edits, output: Some(Output { content, copied, said, first_seen }) });
     }
 
     /// The verdicts on a record's results, and the copy that they share.
@@ -436,19 +440,13 @@ impl<'a, 'r> Run<'a, 'r> {
                 held.draft.block("results_withheld", Evidence::Count { found: stuck, limit: 0 });
             }
             let (decision, action) = held.draft.fold();
-            let settled = Settled {
-                policy: self.key_of(&held.draft),
-                decision,
-                action,
-                complete: held.draft.complete,
-                first_seen: held.first_seen,
-                copied: held.copied,
-                own: true,
-                said: held.said,
-            };
-            self.remember(session, &held.content, settled);
-            let oversize = self.observe_size(&held.draft, &held.content, &held.edits);
-            self.out.observations.extend(oversize);
+            if let Some(Output { content, copied, said, first_seen }) = held.output {
+                let (policy, complete) = (self.key_of(&held.draft), held.draft.complete);
+                let settled = Settled { policy, decision, action, complete, first_seen, copied, own: true, said };
+                self.remember(session, &content, settled);
+                let oversize = self.observe_size(&held.draft, &content, &held.edits);
+                self.out.observations.extend(oversize);
+            }
             said &= self.emit(held.draft).is_some();
         }
         if let (true, Some(copy)) = (said, copy) {

@@ -5,6 +5,7 @@
 //! [`Out`]. Nothing here knows a provider's wire shape or a policy's rule.
 
 mod call;
+mod definitions;
 mod expiry;
 mod loss;
 mod mcp;
@@ -16,7 +17,7 @@ mod result;
 mod start;
 mod texts;
 
-use super::digest::{Keyed, Role};
+use super::digest::Keyed;
 use super::event::{CutReason, Event, Name, Side};
 use super::json::{Documents, JsonLimits, Value};
 use super::layer::{Edit, Layer};
@@ -427,6 +428,12 @@ impl<'a, 'r> Run<'a, 'r> {
                         self.late_tool(session, n, tool);
                     }
                 }
+                (Event::Listed(tools), Some(request)) => request.lists.push(tools.clone()),
+                (Event::Listed(tools), None) => {
+                    if let Some(n) = exchange {
+                        self.hosted_list(session, n, tools);
+                    }
+                }
                 (Event::Turn { at, turn }, Some(request)) => request.turn(at, turn),
                 (Event::RequestEnd, _) => {
                     if let (Some(request), Some(n)) = (request.take(), exchange) {
@@ -555,6 +562,7 @@ impl<'a, 'r> Run<'a, 'r> {
             agent: self.origin.agent,
             now: conversation.head.clock,
             schemas: &self.out.schemas,
+            pins: &self.engine.pins,
         }
     }
 
@@ -580,19 +588,5 @@ impl<'a, 'r> Run<'a, 'r> {
 
     fn clean_value(&self, value: Option<Value<'_>>) -> Option<String> {
         value.and_then(|v| v.text()).filter(|t| !t.is_empty()).map(|t| self.clean(&t))
-    }
-
-    /// A call's key for idempotent execution: over conversation and call id; response and position are added
-    /// where the id is empty or repeated.
-    fn idempotency(&self, id: &[u8], repeated: bool, slot: (u32, u32)) -> String {
-        let conversation = self.origin.conversation.unwrap_or_default();
-        let digest = if id.is_empty() || repeated {
-            let position = [slot.0.to_be_bytes(), slot.1.to_be_bytes()].concat();
-            let response = self.origin.response_id.unwrap_or_default();
-            self.keyed().digest(Role::Idempotency, &[conversation, id, response, &position])
-        } else {
-            self.keyed().digest(Role::Idempotency, &[conversation, id])
-        };
-        super::digest::hex(&digest[..16])
     }
 }

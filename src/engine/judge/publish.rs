@@ -172,7 +172,7 @@ impl<'a, 'r> Run<'a, 'r> {
             policy: PolicyOut {
                 bundle: &self.engine.settings.policy.bundle,
                 digest: own.as_deref().unwrap_or(self.policies()).digest(),
-                pins_offset: None,
+                pins_offset: self.engine.pins.offset(),
             },
             source: SourceOut {
                 topic: o.topic,
@@ -193,6 +193,13 @@ impl<'a, 'r> Run<'a, 'r> {
         let limits = &self.engine.settings.limits;
         let most = limits.verdict_bytes + VERDICT_OVERHEAD + self.origin.key.map_or(0, <[u8]>::len) as u64;
         self.emitted + 2 * most <= limits.output_bytes
+    }
+
+    /// Room for so many bytes beside a verdict and the one that counts.
+    pub(super) fn has_room_for(&self, bytes: u64) -> bool {
+        let limits = &self.engine.settings.limits;
+        let reserved = limits.output_bytes / 2 + bytes;
+        self.emitted + reserved <= limits.output_bytes
     }
 
     /// Says how many subjects of this record got no verdict of their own: they are blocked.

@@ -5,7 +5,7 @@ use super::pairing::InOrder;
 use super::publish::Draft;
 use super::result::{Judged, text_of};
 use crate::engine::digest::{Role, short};
-use crate::engine::event::{Name, Provider, ResultItem, Standing, ToolDef, Turn};
+use crate::engine::event::{Name, Provider, ResultItem, Standing, ToolDef, Tools, Turn};
 use crate::engine::json::Value;
 use crate::engine::layer::Edit;
 use crate::engine::policy::{
@@ -24,6 +24,8 @@ pub(super) struct Request<'r> {
     /// Part of the history is not in it.
     elsewhere: bool,
     pub tools: Vec<ToolDef<'r>>,
+    /// Servers' lists that it repeats.
+    pub lists: Vec<Tools<'r>>,
     results: Vec<ResultItem<'r>>,
     order: InOrder<'r>,
     /// Echoed results of tools that the provider ran.
@@ -41,6 +43,7 @@ impl<'r> Request<'r> {
             body,
             elsewhere,
             tools: Vec::new(),
+            lists: Vec::new(),
             results: Vec::new(),
             order: InOrder::default(),
             ran: Vec::new(),
@@ -96,7 +99,7 @@ impl<'a, 'r> Run<'a, 'r> {
         exchange: u32,
         request: &Request<'r>,
     ) {
-        self.facts(session, exchange, request);
+        let digest = self.facts(session, exchange, request);
         if self.off() {
             return;
         }
@@ -123,14 +126,18 @@ impl<'a, 'r> Run<'a, 'r> {
                 growth: j.growth,
             })
             .collect();
+        let lists = self.repeated_lists(session, exchange, &request.lists);
+        let own = self.own_prints(session, &request.tools, digest);
         let subject = RequestSubject {
             body: request.body,
             results: &results,
             turns: &request.turns,
             tools: &request.tools,
             elsewhere: request.elsewhere,
+            own: &own,
         };
         let (report, bits) = self.check(session, Some(exchange), &Subject::Request(&subject));
+        self.saw_own(session, &own, digest);
 
         let mut draft = Draft::new(self.next_id(Checkpoint::ModelRequest), Checkpoint::ModelRequest);
         draft.policies = report.policies;
@@ -146,6 +153,7 @@ impl<'a, 'r> Run<'a, 'r> {
             draft.block("not_redactable", Evidence::None);
         }
         draft.findings.extend(Self::of_results(&judged));
+        draft.findings.extend(lists);
         let edits = all_edits(&judged, &report.recut, own);
 
         let publish = match self.engine.settings.redacted.publish {
@@ -164,8 +172,8 @@ impl<'a, 'r> Run<'a, 'r> {
         session.head().said |= bits;
     }
 
-    /// What a request tells of the conversation: its tools, and that it was seen.
-    fn facts(&mut self, session: &mut Session<'_>, exchange: u32, request: &Request<'r>) {
+    /// What a request tells of the conversation: its tools, and that it was seen. Gives the digest of its tools.
+    fn facts(&mut self, session: &mut Session<'_>, exchange: u32, request: &Request<'r>) -> [u8; 16] {
         let mut stream = self.keyed().stream(Role::Tools);
         for tool in &request.tools {
             stream.part(tool.item.raw());
@@ -187,6 +195,7 @@ impl<'a, 'r> Run<'a, 'r> {
         if !request.elsewhere {
             head.partial = false;
         }
+        digest
     }
 
     /// A definition that arrived inside a response.

@@ -16,6 +16,7 @@ mod sg01_output_bounds;
 mod sg02_failure_signals;
 mod sg04_argument_checks;
 mod sg05_render_safety;
+mod sg06_pinned_tools;
 mod sg08_final_arguments;
 mod sg09_pure_results;
 mod sg10_call_pairing;
@@ -42,6 +43,8 @@ use super::event::Provider;
 use super::event::{CutReason, Form, Name, Part, ResultItem, Started, ToolDef};
 use super::json::{JsonError, Value};
 use super::layer::{Layer, Span};
+use super::pins::PinTable;
+use super::pins::canonical::Fingerprint;
 use super::scan::text::Reader;
 use super::state::{Call, Conversation, Exchange, ResultFact};
 use serde::{Deserialize, Serialize};
@@ -285,6 +288,8 @@ pub struct RequestSubject<'s, 'r> {
     pub tools: &'s [ToolDef<'r>],
     /// Part of the history is not in it.
     pub elsewhere: bool,
+    /// The tools that it defines itself, with their digests; none where this very list was looked at before.
+    pub own: &'s [(ToolDef<'r>, Fingerprint)],
 }
 
 #[derive(Debug)]
@@ -309,8 +314,17 @@ pub struct DefinitionsSubject<'s, 'r> {
     /// The server's name, if it has one.
     pub server: Option<Value<'r>>,
     pub tools: &'s [ToolDef<'r>],
+    /// The digests of each tool.
+    pub prints: &'s [Fingerprint],
+    /// The array in which they stand, if this is a list.
+    pub list: Option<Value<'r>>,
+    /// The cursor of the next page.
+    pub next: Option<Value<'r>>,
+    /// A provider asked for it: nothing in it can be changed.
+    pub hosted: bool,
     /// What the server says of how to use it (`instructions`).
     pub instructions: Option<Value<'r>>,
+    pub instructions_print: Option<Fingerprint>,
     /// Everything in it that is read: the tools' definitions as they stand, and the instructions.
     pub values: &'s [Value<'r>],
 }
@@ -336,6 +350,8 @@ pub struct View<'s> {
     pub now: Millis,
     /// Compiled schemas, kept between records.
     pub schemas: &'s SchemaCache,
+    /// What operators decided of servers' tools.
+    pub pins: &'s PinTable,
 }
 
 /// Where a finding is: an extent of a layer. Its `at` list is made when the verdict is.

@@ -8,9 +8,10 @@ use super::report::{MAX_RULES, Speaker};
 use super::{
     Meta, Mode, OnePolicy, OptionsProblem, Policy, PolicySettings, Profile, Report, Subject, View,
     sg01_output_bounds::OutputBounds, sg02_failure_signals::FailureSignals, sg04_argument_checks::ArgumentChecks,
-    sg05_render_safety::RenderSafety, sg08_final_arguments::FinalArguments, sg09_pure_results::PureResults,
-    sg10_call_pairing::CallPairing, sg11_secret_leaks::SecretLeaks, sg12_injected_instructions::InjectedInstructions,
-    sg13_media_results::MediaResults, sg15_verdict_bypass::VerdictBypass,
+    sg05_render_safety::RenderSafety, sg06_pinned_tools::PinnedTools, sg08_final_arguments::FinalArguments,
+    sg09_pure_results::PureResults, sg10_call_pairing::CallPairing, sg11_secret_leaks::SecretLeaks,
+    sg12_injected_instructions::InjectedInstructions, sg13_media_results::MediaResults,
+    sg15_verdict_bypass::VerdictBypass,
 };
 use crate::engine::Problem;
 use crate::engine::decision::Decision;
@@ -65,6 +66,7 @@ registry! {
     sg02: FailureSignals = "sg02_failure_signals.rs",
     sg04: ArgumentChecks = "sg04_argument_checks.rs",
     sg05: RenderSafety = "sg05_render_safety.rs",
+    sg06: PinnedTools = "sg06_pinned_tools.rs",
     sg08: FinalArguments = "sg08_final_arguments.rs",
     sg09: PureResults = "sg09_pure_results.rs",
     sg10: CallPairing = "sg10_call_pairing.rs",

@@ -10,8 +10,10 @@
 
 pub mod injection;
 pub mod internal;
+pub mod invisible;
 pub mod markup;
 pub mod media;
+pub mod names;
 pub mod normalise;
 pub mod parameters;
 pub mod personal;

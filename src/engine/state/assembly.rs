@@ -137,6 +137,7 @@ impl Session<'_> {
             Event::ServerResult { closes: false, .. }
             | Event::RequestBegin { .. }
             | Event::Tool(_)
+            | Event::Listed(_)
             | Event::Turn { .. }
             | Event::RequestEnd
             | Event::Started(_)

@@ -71,6 +71,9 @@ fn touched(log: &Log) -> Map {
             Undo::Rpc(n, prior) => {
                 entry(&mut map, Kind::Rpc, key, *n, prior.is_some());
             }
+            Undo::Seen(n, prior) => {
+                entry(&mut map, Kind::Seen, key, *n, prior.is_some());
+            }
             Undo::Call(n, prior) => {
                 let len = prior.as_ref().map_or(0, |call| call.text.len());
                 entry(&mut map, Kind::Call, key, *n, prior.is_some()).text.touch(len, 0);
@@ -103,7 +106,7 @@ fn removed(map: &mut Map, key: ConvKey, conversation: &Conversation) {
     }
 }
 
-fn numbers(c: &Conversation) -> [(Kind, Vec<u32>); 6] {
+fn numbers(c: &Conversation) -> [(Kind, Vec<u32>); 7] {
     [
         (Kind::Exchange, c.exchanges.keys().copied().collect()),
         (Kind::Result, c.results.keys().copied().collect()),
@@ -111,6 +114,7 @@ fn numbers(c: &Conversation) -> [(Kind, Vec<u32>); 6] {
         (Kind::Tool, c.tools.keys().copied().collect()),
         (Kind::Piece, c.pieces.keys().copied().collect()),
         (Kind::Rpc, c.requests.keys().copied().collect()),
+        (Kind::Seen, c.seen.keys().copied().collect()),
     ]
 }
 
@@ -258,6 +262,9 @@ impl Restore {
             Entry::Rpc(request) => {
                 c.requests.insert(place.n, request);
             }
+            Entry::Seen(seen) => {
+                c.seen.insert(place.n, seen);
+            }
             Entry::Page(_) => {}
         }
         Ok(())
@@ -291,6 +298,9 @@ impl Restore {
             }
             Kind::Rpc => {
                 c.requests.remove(&place.n);
+            }
+            Kind::Seen => {
+                c.seen.remove(&place.n);
             }
             Kind::Text => {}
         }

@@ -9,6 +9,7 @@
 use super::ConvKey;
 use super::conversation::{Call, Conversation, Exchange, Head, Piece, ResultFact, Tool, Toolset};
 use super::rpc::RpcRequest;
+use super::seen::Seen;
 use serde::{Deserialize, Serialize};
 
 /// A changelog record key: version-free, ordered by kind, conversation, number, page.
@@ -48,11 +49,12 @@ pub(super) enum Kind {
     Tool = 7,
     Piece = 8,
     Rpc = 9,
+    Seen = 10,
 }
 
 impl Kind {
     fn from_byte(byte: u8) -> Option<Self> {
-        const ALL: [Kind; 9] = [
+        const ALL: [Kind; 10] = [
             Kind::Head,
             Kind::Exchange,
             Kind::Call,
@@ -62,6 +64,7 @@ impl Kind {
             Kind::Tool,
             Kind::Piece,
             Kind::Rpc,
+            Kind::Seen,
         ];
         ALL.into_iter().find(|k| *k as u8 == byte)
     }
@@ -117,6 +120,7 @@ pub(super) enum Entry {
     Tool(Tool),
     Piece(Piece),
     Rpc(RpcRequest),
+    Seen(Seen),
 }
 
 fn put<T: Serialize>(value: &T, out: &mut Vec<u8>) -> Option<()> {
@@ -150,6 +154,7 @@ pub(super) fn encode(conversation: &Conversation, place: Place, out: &mut Vec<u8
         Kind::Tool => put(conversation.tools.get(n)?, out),
         Kind::Piece => put(conversation.pieces.get(n)?, out),
         Kind::Rpc => put(conversation.requests.get(n)?, out),
+        Kind::Seen => put(conversation.seen.get(n)?, out),
     }
 }
 
@@ -179,5 +184,6 @@ pub(super) fn decode(kind: Kind, value: &[u8]) -> Result<Entry, StateError> {
         Kind::Tool => Entry::Tool(take(bytes)?),
         Kind::Piece => Entry::Piece(take(bytes)?),
         Kind::Rpc => Entry::Rpc(take(bytes)?),
+        Kind::Seen => Entry::Seen(take(bytes)?),
     })
 }

@@ -3,6 +3,7 @@
 //! Names and ids are text from outside: bytes here, never shown as they stand.
 
 use super::rpc::RpcRequest;
+use super::seen::Seen;
 use crate::engine::Millis;
 use crate::engine::decision::Decision;
 use crate::engine::event::Provider;
@@ -21,6 +22,7 @@ pub struct Conversation {
     pub tools: BTreeMap<u32, Tool>,
     pub pieces: BTreeMap<u32, Piece>,
     pub requests: BTreeMap<u32, RpcRequest>,
+    pub seen: BTreeMap<u32, Seen>,
 }
 
 /// A part of a stream's event whose end is still to come, in order of its number.

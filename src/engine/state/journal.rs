@@ -11,6 +11,7 @@
 use super::ConvKey;
 use super::conversation::{Call, CallStatus, Exchange, Head, Piece, ResultFact, TextSource, Tool, Toolset};
 use super::rpc::RpcRequest;
+use super::seen::Seen;
 use super::store::{ByKey, Stored, Totals};
 use crate::engine::Millis;
 
@@ -85,6 +86,7 @@ pub(super) enum Undo {
     Result(u32, Option<Box<ResultFact>>),
     Piece(u32, Option<Box<Piece>>),
     Rpc(u32, Option<RpcRequest>),
+    Seen(u32, Option<Box<Seen>>),
     /// The whole call with its text; `None`: it did not exist.
     Call(u32, Option<Box<Call>>),
     /// Everything but the text, which did not change.
@@ -189,6 +191,9 @@ fn undo_entry(stored: &mut Stored, undo: Undo) {
         }
         Undo::Rpc(n, prior) => {
             stored.set_request(n, prior);
+        }
+        Undo::Seen(n, prior) => {
+            stored.set_seen(n, prior.map(|p| *p));
         }
         Undo::Call(n, prior) => {
             stored.set_call(n, prior.map(|p| *p));

@@ -25,6 +25,7 @@ mod order;
 mod pieces;
 mod refused;
 mod rpc;
+mod seen;
 mod sequence;
 mod session;
 mod store;
@@ -39,6 +40,7 @@ pub use conversation::{
 pub use exchange::{ExchangePart, Want};
 pub use pieces::Begun;
 pub use rpc::{RpcRequest, RpcStatus};
+pub use seen::{Listed, OwnTools, Seen, ServerSeen};
 pub use sequence::Sequence;
 pub use session::Session;
 pub use store::clip;

@@ -7,6 +7,7 @@
 use super::ConvKey;
 use super::conversation::{Call, Conversation, Exchange, Head, Piece, ResultFact, Tool, Toolset, Waiting};
 use super::rpc::RpcRequest;
+use super::seen::Seen;
 use crate::engine::Millis;
 use crate::engine::event::Slot;
 use sha2::{Digest, Sha256};
@@ -265,6 +266,12 @@ impl Sized64 for RpcRequest {
     }
 }
 
+impl Sized64 for Seen {
+    fn size(&self) -> u64 {
+        self.bytes()
+    }
+}
+
 fn set<T: Sized64>(map: &mut BTreeMap<u32, T>, index: &mut Index, n: u32, new: Option<T>) -> Option<T> {
     let size = new.as_ref().map_or(0, Sized64::size);
     let old = match new {
@@ -307,6 +314,9 @@ impl Stored {
     }
     pub fn set_request(&mut self, n: u32, new: Option<RpcRequest>) -> Option<RpcRequest> {
         set(&mut self.conversation.requests, &mut self.index, n, new)
+    }
+    pub fn set_seen(&mut self, n: u32, new: Option<Seen>) -> Option<Seen> {
+        set(&mut self.conversation.seen, &mut self.index, n, new)
     }
     pub fn set_tool(&mut self, n: u32, new: Option<Tool>) -> Option<Tool> {
         let place = |tool: &Tool| (tool.toolset, tool_hash(tool), n);
@@ -373,7 +383,8 @@ impl Stored {
                 + conversation.tools.values().map(tool_bytes).sum::<u64>()
                 + conversation.pieces.values().map(piece_bytes).sum::<u64>()
                 + conversation.results.len() as u64 * RESULT_BYTES
-                + conversation.requests.len() as u64 * REQUEST_BYTES,
+                + conversation.requests.len() as u64 * REQUEST_BYTES
+                + conversation.seen.values().map(Seen::bytes).sum::<u64>(),
             ..Index::default()
         };
         for (n, call) in &conversation.calls {

@@ -367,6 +367,7 @@ impl<W: Write> Session<'_, W> {
         let counted = match (emission.to, verdict) {
             (To::Redacted, _) => "redacted records",
             (To::DeadLetters, _) => "dead letters",
+            (To::Sightings, _) => "new definitions",
             (To::Verdicts, Some(v)) => match v["action"].as_str() {
                 Some("block") => "block",
                 Some("redact") => "redact",
@@ -460,6 +461,7 @@ fn line(emission: &Emission) -> String {
         To::Verdicts => "verdicts",
         To::Redacted => "redacted",
         To::DeadLetters => "deadletters",
+        To::Sightings => "sightings",
     };
     let mut headers: Map<String, Value> = Map::new();
     for (name, value) in &emission.headers {

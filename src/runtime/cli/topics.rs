@@ -87,8 +87,11 @@ fn permissions(settings: &Settings) -> String {
          service   Write, Describe, DescribeConfigs on topics {outputs}, {states}\n\
          service   Read, Describe on group {group}\n\
          service   Write, Describe on transactional ids that begin with {group}-\n\
+         service   Read, Describe on topic {}\n\
          gate      Read, Describe on topic {}\n\
+         reviewer  Read, Describe on topics {}, {}\n\
+         reviewer  Write, Describe on topics {}, {}\n\
          producer  Write, Describe on topics {inputs}\n",
-        settings.verdicts
+        settings.pins, settings.verdicts, settings.pins, settings.sightings, settings.pins, settings.pins_audit
     )
 }

@@ -72,6 +72,9 @@ impl Config {
             ("kafka.topics.verdicts", &k.topics.verdicts),
             ("kafka.topics.redacted", &k.topics.redacted),
             ("kafka.topics.deadletters", &k.topics.deadletters),
+            ("kafka.topics.pin_sightings", &k.topics.pin_sightings),
+            ("kafka.topics.pins", &k.topics.pins),
+            ("kafka.topics.pins_audit", &k.topics.pins_audit),
         ];
         let inputs = k.inputs.iter().map(|t| ("kafka.inputs", t));
         for (path, topic) in inputs.chain(outputs) {

@@ -111,6 +111,9 @@ impl Config {
             verdicts: k.topics.verdicts.clone(),
             redacted: k.topics.redacted.clone(),
             deadletters: k.topics.deadletters.clone(),
+            sightings: k.topics.pin_sightings.clone(),
+            pins: k.topics.pins.clone(),
+            pins_audit: k.topics.pins_audit.clone(),
             start: match k.start {
                 Start::Earliest => settings::Start::Earliest,
                 Start::Latest => settings::Start::Latest,

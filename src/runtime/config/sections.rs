@@ -56,7 +56,7 @@ pub struct Kafka {
     pub properties: BTreeMap<String, String>,
 }
 
-/// Names of the output topics.
+/// Names of the output topics, and of those that hold decisions on tool definitions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Topics {
@@ -66,6 +66,12 @@ pub struct Topics {
     pub redacted: String,
     /// Where records go that cannot be read.
     pub deadletters: String,
+    /// Where definitions of tools go that nobody decided on.
+    pub pin_sightings: String,
+    /// Decisions on definitions of tools: one partition, compacted. Operators write it, every instance reads it.
+    pub pins: String,
+    /// Who decided what, when and why.
+    pub pins_audit: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -246,6 +252,9 @@ impl Default for Topics {
             verdicts: "sluicegate.verdicts".into(),
             redacted: "sluicegate.redacted".into(),
             deadletters: "sluicegate.deadletters".into(),
+            pin_sightings: "sluicegate.pin-sightings".into(),
+            pins: "sluicegate.pins".into(),
+            pins_audit: "sluicegate.pins.audit".into(),
         }
     }
 }

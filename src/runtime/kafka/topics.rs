@@ -11,6 +11,7 @@ use rdkafka::types::RDKafkaRespErr;
 
 use super::source::client_error;
 use super::{Quiet, is_denied};
+use crate::engine::pins::record::SIGHTING_BYTES;
 use crate::runtime::environment::EnvironmentError;
 use crate::runtime::settings::{Settings, state_topic};
 
@@ -94,11 +95,10 @@ pub fn check(settings: &Settings) -> Result<Cluster, EnvironmentError> {
         return Ok(cluster);
     }
     let limits = message_limits(settings)?;
-    let needs = settings.inputs.iter().map(|i| (state_topic(i), settings.sizes.entry, "a state entry")).chain([(
-        settings.verdicts.clone(),
-        settings.sizes.verdict,
-        "a verdict (engine.limits.verdict_bytes)",
-    )]);
+    let needs = settings.inputs.iter().map(|i| (state_topic(i), settings.sizes.entry, "a state entry")).chain([
+        (settings.verdicts.clone(), settings.sizes.verdict, "a verdict (engine.limits.verdict_bytes)"),
+        (settings.sightings.clone(), SIGHTING_BYTES, "a definition of a tool"),
+    ]);
     for (topic, bytes, what) in needs {
         let Some(&limit) = limits.get(&topic) else {
             continue;
@@ -191,6 +191,12 @@ pub fn plan(settings: &Settings, cluster: &Cluster) -> Vec<TopicPlan> {
         }
         plans.push(planned(cluster, name.clone(), widest, configs));
     }
+    let compacted = || vec![("cleanup.policy", "compact".to_owned()), ("min.cleanable.dirty.ratio", "0.1".to_owned())];
+    plans.push(planned(cluster, settings.sightings.clone(), widest, compacted()));
+    // One partition, so that decisions have one order, and an offset tells which of them hold.
+    plans.push(planned(cluster, settings.pins.clone(), widest.min(1), compacted()));
+    let audit = vec![("cleanup.policy", "delete".to_owned()), ("retention.ms", "-1".to_owned())];
+    plans.push(planned(cluster, settings.pins_audit.clone(), widest.min(1), audit));
     plans
 }
 

@@ -144,6 +144,7 @@ pub fn describe(event: &Event<'_>) -> String {
     match event {
         Event::RequestBegin { elsewhere, .. } => format!("request elsewhere={elsewhere}"),
         Event::Tool(definition) => format!("tool {}", tool(definition)),
+        Event::Listed(list) => format!("listed {}", list.tools.len()),
         Event::Turn { at, turn: item } => format!("turn {} {}", at.group, turn(item)),
         Event::RequestEnd => "request-end".into(),
         Event::Begin { id, again } => format!("begin{} again={again}", option("id", *id)),

@@ -178,6 +178,7 @@ pub fn settings() -> Option<Settings> {
     settings.verdicts = outputs.next()?;
     settings.redacted = outputs.next()?;
     settings.deadletters = outputs.next()?;
+    settings.sightings = outputs.next()?;
     settings.session_timeout = millis("SESSION_MS")?;
     settings.transaction_timeout = millis("TRANSACTION_MS")?;
     Some(settings)

@@ -23,6 +23,9 @@ pub struct World {
     pub verdicts: String,
     pub redacted: String,
     pub deadletters: String,
+    pub sightings: String,
+    pub pins: String,
+    pub audit: String,
     /// What every command gets in its environment.
     pub set: Vec<(&'static str, String)>,
 }
@@ -81,6 +84,9 @@ impl World {
             verdicts: unique("verdicts"),
             redacted: unique("redacted"),
             deadletters: unique("deadletters"),
+            sightings: unique("sightings"),
+            pins: unique("pins"),
+            audit: unique("audit"),
             set: Vec::new(),
         };
         create_topic(bootstrap, &world.input, partitions, input);
@@ -94,7 +100,7 @@ impl World {
         std::fs::write(&key, "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff").expect("a key");
         let config = format!(
             "kafka:\n  bootstrap_servers: {}\n  group: {}\n  inputs: [{}]\n  session_timeout: 6s\n  \
-             topics: {{verdicts: {}, redacted: {}, deadletters: {}}}\n\
+             topics: {{verdicts: {}, redacted: {}, deadletters: {}, pin_sightings: {}, pins: {}, pins_audit: {}}}\n\
              engine:\n  fingerprint_key_file: {}\n\
              worker: {{transaction_timeout: 6s, drain_timeout: 5s}}\nhttp:\n  listen: 127.0.0.1:0\n",
             self.bootstrap,
@@ -103,6 +109,9 @@ impl World {
             self.verdicts,
             self.redacted,
             self.deadletters,
+            self.sightings,
+            self.pins,
+            self.audit,
             key.display(),
         );
         std::fs::write(self.config(), config).expect("a configuration");

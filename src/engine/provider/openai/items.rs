@@ -3,7 +3,7 @@
 use super::super::{Translated, member, named, opaque, resembles, string, type_of, unclear};
 use super::results;
 use crate::engine::event::{
-    Args, CallFacts, CutReason, Event, Executor, Fate, Form, ItemStatus, Name, Slot, Stop, ToolDef, ToolFamily,
+    Args, CallFacts, CutReason, Event, Executor, Fate, Form, ItemStatus, Name, Slot, Stop, ToolDef, ToolFamily, Tools,
 };
 use crate::engine::json::{Kind, Value};
 
@@ -185,6 +185,20 @@ pub(super) fn call<'r>(kind: &str, item: Value<'r>, slot: Slot) -> Option<CallFa
 pub(super) fn late_tools<'r>(item: Value<'r>, out: &mut Translated<'r>) {
     let server = named(item, "server_label");
     tools(item.get("tools"), server, true, out);
+    if type_of(item) == "mcp_list_tools" {
+        let list = item.get("tools").filter(|list| list.kind() == Kind::Array);
+        let tool = |item: Value<'r>| ToolDef {
+            name: string(item, "name").map_or(Name::None, Name::Wire),
+            namespace: None,
+            server,
+            family: ToolFamily::Function,
+            schema: member(item, "input_schema"),
+            item,
+            late: true,
+        };
+        let tools = list.into_iter().flat_map(|list| list.items()).map(tool).collect();
+        out.events.push(Event::Listed(Tools { server, tools, list }));
+    }
 }
 
 /// A list of definitions. A namespace nests more of them, one level deep.
