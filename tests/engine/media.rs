@@ -72,6 +72,11 @@ fn raw_output_holds_files_in_any_shape() {
         json!({"data": PNG}),
         json!({"type": "image", "data": {"rows": 1}}),
         json!({"mimeType": "image/png", "size": 3}),
+        json!({"mimeType": "video/mp4", "url": "https://example.com/a.mp4"}),
+        json!({"mimeType": "text/plain", "data": "the door is open"}),
+        json!({"type": "image", "data": "/a/path.png"}),
+        json!({"format": "pdf", "data": "the door is open"}),
+        json!([{"type": "file", "name": "a.zip", "url": "https://example.com/a.zip"}]),
         json!(format!("see data:image/png;base64,{PDF}")),
     ] {
         assert_eq!(said(&host(&engine, &shape)), Vec::<String>::new(), "{shape}");
@@ -98,6 +103,29 @@ fn data_that_cannot_be_read_are_not_what_they_declare() {
     let late = format!("{}AAAA", "YWFh".repeat(70_000));
     let late = json!([{"type": "input_file", "file_data": format!("data:text/plain;base64,{late}//79")}]);
     assert_eq!(said(&host(&engine, &late)), ["media_not_allowed block other"]);
+}
+
+#[test]
+fn many_files_in_one_object_take_no_long_time() {
+    let mut block = r#"{"type":"image""#.to_owned();
+    block.extend((0..60_000).map(|_| r#","data":"iVBORw0KGgoAAAAN""#));
+    block.push_str(r#","mimeType":"image/png"}"#);
+    let message = format!(
+        r#"{{"specversion":"1.0","id":"e","source":"/a","type":"io.sluicegate.mcp.message.v1","provider":"mcp",
+        "conversation":"c","mcpserver":"s","direction":"server",
+        "data":{{"jsonrpc":"2.0","id":1,"result":{{"content":[{block}]}}}}}}"#
+    );
+    let engine = engine(Profile::Standard);
+    let mut partition = Partition::new(&engine);
+    partition.feed(
+        br#"{"specversion":"1.0","id":"d","source":"/a","type":"io.sluicegate.mcp.message.v1","provider":"mcp",
+        "conversation":"c","mcpserver":"s","direction":"client",
+        "data":{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{}}}}"#,
+    );
+    let began = std::time::Instant::now();
+    let all = partition.feed(message.as_bytes());
+    assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+    assert!(verdicts(&all).iter().any(|verdict| verdict["action"] == "block"));
 }
 
 fn anthropic(blocks: &Value) -> Value {

@@ -10,6 +10,9 @@ use crate::engine::layer::{Layer, Span, Step};
 use crate::engine::scan::media::{self, FileType};
 use bumpalo::Bump;
 
+/// Members of an object that holds a file and says which.
+const MOST_MEMBERS: usize = 64;
+
 /// One file.
 #[derive(Debug, Clone, Copy)]
 pub struct Medium<'r> {
@@ -35,7 +38,11 @@ impl<'r> Medium<'r> {
         match value.kind() {
             Kind::String => {
                 let holder = value.parent().filter(|holder| holder.kind() == Kind::Object);
-                let declared = holder.and_then(declared);
+                let declared = match holder {
+                    // Many files may stand in one object: none of them searches all of it.
+                    Some(holder) if holder.members().nth(MOST_MEMBERS).is_some() => Some(FileType::Other),
+                    holder => holder.and_then(declared),
+                };
                 Some(Self { declared, content: Content::Base64 { text: value, from: 0 } })
             }
             Kind::Object => of_object(value, true),
@@ -68,8 +75,8 @@ impl<'r> Medium<'r> {
     }
 }
 
-/// Every file that stands in a value, by the shapes that say what they are: with the object that is one nothing inside
-/// it is looked at. In document order.
+/// Every file that stands in a value whose shape may be anybody's: what says that it is one, in a provider's shape or
+/// by the type of its data. Nothing inside such an object is looked at. In document order.
 pub fn all_in<'r>(value: Value<'r>) -> impl Iterator<Item = (Value<'r>, Medium<'r>)> {
     let mut end = 0;
     value.walk().filter_map(move |(value, _)| {
@@ -80,8 +87,9 @@ pub fn all_in<'r>(value: Value<'r>) -> impl Iterator<Item = (Value<'r>, Medium<'
     })
 }
 
+/// The last member of these names, as most parsers take it.
 fn member<'r>(object: Value<'r>, names: &[&str]) -> Option<Value<'r>> {
-    object.members().find(|(name, _)| names.iter().any(|known| name.is(known))).map(|(_, value)| value)
+    object.members().filter(|(name, _)| names.iter().any(|known| name.is(known))).last().map(|(_, value)| value)
 }
 
 fn string<'r>(object: Value<'r>, names: &[&str]) -> Option<Value<'r>> {
@@ -99,7 +107,8 @@ fn declared(object: Value<'_>) -> Option<FileType> {
 /// `known`: it is a file whatever its type says, because it stands where files stand.
 fn of_object(object: Value<'_>, known: bool) -> Option<Medium<'_>> {
     let kind = string(object, &["type"]).and_then(|kind| kind.text()).unwrap_or_default();
-    let is = |names: &[&[u8]]| known || names.contains(&&*kind);
+    let is_one = |names: &[&[u8]]| names.contains(&&*kind);
+    let is = |names: &[&[u8]]| known || is_one(names);
     let within = |names: &[&str]| member(object, names).filter(|value| value.kind() == Kind::Object);
     if let Some(data) = within(&["inlineData", "inline_data"]) {
         return carried(data);
@@ -131,26 +140,21 @@ fn of_object(object: Value<'_>, known: bool) -> Option<Medium<'_>> {
         if let Some(data) = string(file, &["file_data"]) {
             return Some(addressed(data, declared(file)));
         }
-        if let Some(medium) = elsewhere(file) {
+        let refers = known || is_one(&[b"input_file"]) || string(file, &["file_id"]).is_some();
+        if let Some(medium) = elsewhere(file).filter(|_| refers) {
             return Some(medium);
         }
     }
-    // A tool's own objects have members of any name: what is a file has to say so.
-    let typed = string(object, &["mimeType", "mime_type"]).is_some();
-    (typed || is(&TYPES)).then(|| carried(object)).flatten()
+    if known {
+        return carried(object);
+    }
+    // A tool's own objects have members of any name: what is a file has to say so, and which.
+    // Text needs no base64, and is read where it stands.
+    let words = [FileType::Other, FileType::Text, FileType::Xml, FileType::Html];
+    let typed = string(object, &["mimeType", "mime_type", "media_type"]).is_some();
+    let says = typed && declared(object).is_some_and(|declared| !words.contains(&declared));
+    carried(object).filter(|medium| says && !matches!(medium.content, Content::Elsewhere))
 }
-
-/// Types of objects that are a file, whatever says where it is.
-const TYPES: [&[u8]; 8] = [
-    b"audio",
-    b"bash_code_execution_output",
-    b"code_execution_output",
-    b"computer_screenshot",
-    b"container_upload",
-    b"image",
-    b"input_audio",
-    b"input_image",
-];
 
 /// `data` or `blob` in base64, or where the file is.
 fn carried(object: Value<'_>) -> Option<Medium<'_>> {
