@@ -302,6 +302,7 @@ fn result(id: Value<'_>) -> ResultItem<'_> {
         failure: Failure::Unsaid,
         failure_value: None,
         error_code: None,
+        addresses: Vec::new(),
         source: None,
         url: None,
         fetched_at: None,

@@ -9,9 +9,11 @@
 //! streamed or whole, is `Begin`, any of the call and result events, `Stop` (how it ended is known), `End`
 //! (its terminal marker was seen). A whole body gives the same events as a stream.
 
+mod output;
 mod tool;
 mod turn;
 
+pub use output::{Address, Failure, Part, ResultItem, ResultShape};
 pub use tool::{ToolDef, ToolFamily, Tools};
 pub use turn::{Party, Standing, Turn};
 
@@ -238,55 +240,6 @@ pub struct Stop {
     pub choice: Option<u32>,
 }
 
-/// One piece of a result's content, in document order.
-#[derive(Debug, Clone, Copy)]
-pub enum Part<'r> {
-    /// A JSON string whose decoded content the model reads.
-    Text(Value<'r>),
-    /// A JSON value (object, array, scalar) that the model reads as it stands.
-    Json(Value<'r>),
-    /// An image, audio, file, document that is not text; the label names its wire type.
-    Media { value: Value<'r>, kind: &'static str },
-    /// An opaque or unknown part: never scanned, never edited.
-    Opaque { value: Value<'r>, kind: &'static str },
-}
-
-/// Whether a result says that its tool failed, by the provider's own means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failure {
-    /// No means, or not used.
-    Unsaid,
-    Ok,
-    Failed,
-}
-
-/// How the result is written on the wire: what its error form is, where provenance may be added.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ResultShape {
-    /// Anthropic `tool_result` block: `content`, `is_error`.
-    AnthropicToolResult,
-    /// OpenAI/xAI `function_call_output` and `custom_tool_call_output`: `output`.
-    ResponsesOutput,
-    /// `shell_call_output`: `output[]` of `{stdout,stderr,outcome}`.
-    ShellOutput,
-    /// `local_shell_call_output`, `apply_patch_call_output`: an `output` string.
-    PlainOutput,
-    /// `computer_call_output`, `tool_search_output`, `mcp_approval_response`: typed, not text.
-    TypedOutput,
-    /// Chat `role:tool` message: `content`.
-    ChatTool,
-    /// Gemini `functionResponse.response`.
-    GeminiResponse,
-    /// MCP `tools/call` result: `content`, `isError`.
-    McpResult,
-    /// Another JSON-RPC answer of MCP, or an error: the whole message.
-    McpAnswer,
-    /// `io.sluicegate.tool.result.v1`: `content`, `outcome`.
-    Host,
-    /// A result inside a model's response: never edited.
-    Server,
-}
-
 /// How a text is shown to people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -305,53 +258,6 @@ impl Format {
             "text" => Some(Format::Text),
             "terminal" => Some(Format::Terminal),
             _ => None,
-        }
-    }
-}
-
-/// A tool's output, wherever it stands.
-#[derive(Debug, Clone)]
-pub struct ResultItem<'r> {
-    pub shape: ResultShape,
-    /// The whole item, block or event data.
-    pub item: Value<'r>,
-    /// The value that carries the content (`content`, `output`), absent if the item has none.
-    pub content: Option<Value<'r>>,
-    pub parts: Vec<Part<'r>>,
-    pub call_id: Option<Value<'r>>,
-    pub tool: Name<'r>,
-    pub server: Option<Value<'r>>,
-    pub failure: Failure,
-    /// The member that says so (`is_error`, `outcome`), if it stands there.
-    pub failure_value: Option<Value<'r>>,
-    /// A typed error code of a server tool (`max_uses_exceeded`), from a closed list.
-    pub error_code: Option<&'static str>,
-    /// Host results: `source`, `url`, `fetched_at` members.
-    pub source: Option<Value<'r>>,
-    pub url: Option<Value<'r>>,
-    pub fetched_at: Option<Value<'r>>,
-    /// Host results: people will see it, in this way.
-    pub display: Option<Format>,
-}
-
-impl<'r> ResultItem<'r> {
-    /// One of which nothing is known but where it stands.
-    pub fn new(shape: ResultShape, item: Value<'r>) -> Self {
-        Self {
-            shape,
-            item,
-            content: None,
-            parts: Vec::new(),
-            call_id: None,
-            tool: Name::None,
-            server: None,
-            failure: Failure::Unsaid,
-            failure_value: None,
-            error_code: None,
-            source: None,
-            url: None,
-            fetched_at: None,
-            display: None,
         }
     }
 }

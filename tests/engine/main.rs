@@ -45,6 +45,7 @@ mod render;
 mod schema;
 mod scopes;
 mod secrets;
+mod served;
 mod state;
 mod support;
 mod taken_apart;

@@ -637,6 +637,7 @@ fn item<'r>(data: Value<'r>, shape: ResultShape) -> ResultItem<'r> {
         failure: Failure::Unsaid,
         failure_value: None,
         error_code: None,
+        addresses: Vec::new(),
         source: data.get("source"),
         url: data.get("url"),
         fetched_at: data.get("fetched_at"),

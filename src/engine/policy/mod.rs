@@ -23,6 +23,7 @@ mod sg10_call_pairing;
 mod sg11_secret_leaks;
 mod sg12_injected_instructions;
 mod sg13_media_results;
+mod sg14_server_results;
 mod sg15_verdict_bypass;
 mod tools;
 pub mod truncate;

@@ -11,7 +11,7 @@ use super::{
     sg05_render_safety::RenderSafety, sg06_pinned_tools::PinnedTools, sg08_final_arguments::FinalArguments,
     sg09_pure_results::PureResults, sg10_call_pairing::CallPairing, sg11_secret_leaks::SecretLeaks,
     sg12_injected_instructions::InjectedInstructions, sg13_media_results::MediaResults,
-    sg15_verdict_bypass::VerdictBypass,
+    sg14_server_results::ServerResults, sg15_verdict_bypass::VerdictBypass,
 };
 use crate::engine::Problem;
 use crate::engine::decision::Decision;
@@ -73,6 +73,7 @@ registry! {
     sg11: SecretLeaks = "sg11_secret_leaks.rs",
     sg12: InjectedInstructions = "sg12_injected_instructions.rs",
     sg13: MediaResults = "sg13_media_results.rs",
+    sg14: ServerResults = "sg14_server_results.rs",
     sg15: VerdictBypass = "sg15_verdict_bypass.rs",
 }
 

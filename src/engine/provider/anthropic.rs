@@ -246,6 +246,7 @@ fn server_result<'r>(kind: &str, item: Value<'r>) -> ResultItem<'r> {
         failure,
         failure_value,
         error_code: error.map(content::error_code),
+        addresses: content::addresses(content),
         ..ResultItem::new(ResultShape::Server, item)
     }
 }

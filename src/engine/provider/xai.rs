@@ -18,16 +18,19 @@
 //!   request declared is blocked.
 //! - Of a custom call the one delta is the whole text, and its `done` may come long before the item's.
 //! - `code_interpreter_call` without `code`: the call's text is `arguments`. The pieces of its code are another
-//!   spelling of that, so the item alone says what ran. Its `outputs[].logs` are JSON in a string, read as text.
+//!   spelling of that, so the item alone says what ran. Its `outputs[].logs` are JSON in a string, read as text, and
+//!   for `exit_code` and `command_timed_out`.
 //! - `web_search_call`, `x_search_call`, `view_image_call`, `view_x_video_call` and `code_execution_call` are what
 //!   was looked for or run, and what came of it: `arguments` is read with the rest.
 //! - An error body is `{"code":…,"error":"…"}`.
 
 use super::{Translated, member, named, openai, string, type_of};
 use crate::engine::event::{
-    Args, CallFacts, Event, Executor, Name, Part, ResultItem, ResultShape, ToolDef, ToolFamily, Turn,
+    Args, CallFacts, Event, Executor, Failure, Name, Part, ResultItem, ResultShape, ToolDef, ToolFamily, Turn,
 };
-use crate::engine::json::{Kind, Value};
+use crate::engine::json::{self, JsonLimits, Kind, Value};
+use crate::engine::layer::Step;
+use bumpalo::Bump;
 
 /// What X search runs.
 const X_SEARCH: [&str; 6] =
@@ -55,7 +58,9 @@ pub(super) fn responses_response<'r>(value: Value<'r>, out: &mut Translated<'r>)
     }
     let before = out.events.len();
     openai::responses::response(value, out);
+    let bump = out.events.bump();
     out.events.iter_mut().skip(before).for_each(adapt);
+    out.events.iter_mut().skip(before).for_each(|event| logs(bump, event));
 }
 
 pub(super) fn chat_request<'r>(body: Value<'r>, elsewhere: bool, out: &mut Translated<'r>) {
@@ -108,6 +113,26 @@ fn adapt(event: &mut Event<'_>) {
             }
         }
         _ => {}
+    }
+}
+
+/// Logs of code are JSON in a string: how the code ended stands in there.
+fn logs<'r>(bump: &'r Bump, event: &mut Event<'r>) {
+    let Event::ServerResult { result, .. } = event else { return };
+    if type_of(result.item) != "code_interpreter_call" || result.failure == Failure::Failed {
+        return;
+    }
+    let code = result.parts.iter().find_map(|part| {
+        let Part::Text(logs) = part else { return None };
+        let layer = logs.text_layer(bump, Step::Json)?.ok()?;
+        let said = json::parse(bump, layer, JsonLimits::default()).ok()?;
+        let timed_out = said.get("command_timed_out").and_then(|flag| flag.bool()) == Some(true);
+        let failed = said.get("exit_code").and_then(|code| code.i64()).is_some_and(|code| code != 0);
+        [(timed_out, "timeout"), (failed, "exit_code")].into_iter().find(|(is, _)| *is).map(|(_, code)| code)
+    });
+    if code.is_some() {
+        result.failure = Failure::Failed;
+        result.error_code = code;
     }
 }
 

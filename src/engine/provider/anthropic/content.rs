@@ -1,7 +1,7 @@
 //! What stands inside a result block: the texts that the model reads, in document order.
 
 use super::super::{member, string, type_of};
-use crate::engine::event::{Failure, Part};
+use crate::engine::event::{Address, Failure, Part};
 use crate::engine::json::{Kind, Value};
 
 /// The parts of a `tool_result`'s or a server tool's `content`: a string, a list of blocks, or one object.
@@ -11,6 +11,17 @@ pub(super) fn parts(content: Option<Value<'_>>) -> Vec<Part<'_>> {
         add(content, &mut parts);
     }
     parts
+}
+
+/// Where a server tool went: pages that a search found, and what was fetched.
+pub(super) fn addresses(content: Option<Value<'_>>) -> Vec<Address<'_>> {
+    let one = content.into_iter().filter(|content| content.kind() == Kind::Object);
+    let found = one.chain(content.into_iter().flat_map(|content| content.items()));
+    let urls = found.filter_map(|result| match &*type_of(result) {
+        "web_search_result" | "web_fetch_result" => string(result, "url"),
+        _ => None,
+    });
+    urls.map(Address::plain).collect()
 }
 
 /// The content of a block that is new to this build, as one value.

@@ -2,7 +2,7 @@
 
 use super::super::{Translated, named};
 use super::{field, list};
-use crate::engine::event::{Event, Failure, Name, Part, ResultItem, ResultShape};
+use crate::engine::event::{Address, Event, Failure, Name, Part, ResultItem, ResultShape};
 use crate::engine::json::{Kind, Value};
 
 /// A result of which only its parts are known.
@@ -74,17 +74,35 @@ pub(super) fn of_provider<'r>(kind: &str, item: Value<'r>, out: &mut Translated<
         call_id: named(item, "id"),
         failure,
         failure_value: outcome,
+        error_code: outcome.filter(|_| failure == Failure::Failed).map(code_of),
         ..result(ResultShape::Server, item, tool, parts)
     })
+}
+
+/// How code ended that did not end well.
+fn code_of(outcome: Value<'_>) -> &'static str {
+    const CODES: [(&str, &str); 2] =
+        [("OUTCOME_DEADLINE_EXCEEDED", "deadline_exceeded"), ("OUTCOME_FAILED", "outcome_failed")];
+    CODES.into_iter().find(|(known, _)| outcome.is(known)).map_or("other", |(_, code)| code)
 }
 
 /// What a search found: titles and addresses, passages, and the page to show with them.
 pub(super) fn grounding<'r>(holder: Value<'r>, out: &mut Translated<'r>) {
     let Some(item) = field(holder, "groundingMetadata", out).filter(|item| item.kind() == Kind::Object) else { return };
-    let mut parts = Vec::new();
+    let (mut parts, mut addresses) = (Vec::new(), Vec::new());
     for chunk in list(item, "groundingChunks", out) {
         let sources = ["web", "retrievedContext", "maps"].map(|kind| field(chunk, kind, out));
         let mut known = false;
+        // A corpus of the operator's own has addresses of its own kind.
+        for source in [sources[0], sources[2]].into_iter().flatten() {
+            let Some(value) = field(source, "uri", out).filter(|uri| uri.kind() == Kind::String) else { continue };
+            let text = |name: &str, out: &mut Translated<'r>| {
+                field(source, name, out).filter(|text| text.kind() == Kind::String)
+            };
+            let redirects = value.str().is_some_and(|uri| uri.starts_with(REDIRECT));
+            let site = if redirects { text("domain", out).or_else(|| text("title", out)) } else { None };
+            addresses.push(Address { value, site, code: None });
+        }
         for source in sources.into_iter().flatten() {
             known = true;
             for name in ["uri", "title", "domain", "text"] {
@@ -101,7 +119,7 @@ pub(super) fn grounding<'r>(holder: Value<'r>, out: &mut Translated<'r>) {
     if let Some(entry) = field(item, "searchEntryPoint", out) {
         read(field(entry, "renderedContent", out), &mut parts);
     }
-    say("google_search", item, parts, Failure::Unsaid, out);
+    say("google_search", item, (parts, addresses), out);
 }
 
 /// Pages that were fetched, by their addresses.
@@ -109,19 +127,40 @@ pub(super) fn fetched<'r>(holder: Value<'r>, out: &mut Translated<'r>) {
     let Some(item) = field(holder, "urlContextMetadata", out).filter(|item| item.kind() == Kind::Object) else {
         return;
     };
-    let mut parts = Vec::new();
-    let mut failed = false;
+    let (mut parts, mut addresses) = (Vec::new(), Vec::new());
     for page in list(item, "urlMetadata", out) {
-        read(field(page, "retrievedUrl", out), &mut parts);
-        failed |=
-            field(page, "urlRetrievalStatus", out).is_some_and(|status| !status.is("URL_RETRIEVAL_STATUS_SUCCESS"));
+        let address = field(page, "retrievedUrl", out);
+        read(address, &mut parts);
+        let code = field(page, "urlRetrievalStatus", out).and_then(retrieval);
+        if let Some(value) = address.filter(|address| address.kind() == Kind::String) {
+            addresses.push(Address { value, site: None, code });
+        }
     }
-    say("url_context", item, parts, if failed { Failure::Failed } else { Failure::Unsaid }, out);
+    say("url_context", item, (parts, addresses), out);
 }
 
-fn say<'r>(tool: &'static str, item: Value<'r>, parts: Vec<Part<'r>>, failure: Failure, out: &mut Translated<'r>) {
+/// Addresses of Google's own that lead to the page which a search found.
+const REDIRECT: &str = "https://vertexaisearch.cloud.google.com/";
+
+/// How a page was read that was not read well.
+fn retrieval(status: Value<'_>) -> Option<&'static str> {
+    const CODES: [(&str, &str); 3] = [
+        ("URL_RETRIEVAL_STATUS_ERROR", "retrieval_error"),
+        ("URL_RETRIEVAL_STATUS_PAYWALL", "retrieval_paywall"),
+        ("URL_RETRIEVAL_STATUS_UNSAFE", "retrieval_unsafe"),
+    ];
+    if status.is("URL_RETRIEVAL_STATUS_SUCCESS") {
+        return None;
+    }
+    Some(CODES.into_iter().find(|(known, _)| status.is(known)).map_or("other", |(_, code)| code))
+}
+
+fn say<'r>(tool: &'static str, item: Value<'r>, found: (Vec<Part<'r>>, Vec<Address<'r>>), out: &mut Translated<'r>) {
+    let (parts, addresses) = found;
     if !parts.is_empty() {
-        let result = ResultItem { failure, ..result(ResultShape::Server, item, Name::Implied(tool), parts) };
+        let failed = addresses.iter().any(|address| address.code.is_some());
+        let failure = if failed { Failure::Failed } else { Failure::Unsaid };
+        let result = ResultItem { failure, addresses, ..result(ResultShape::Server, item, Name::Implied(tool), parts) };
         out.events.push(Event::ServerResult { result, closes: false });
     }
 }

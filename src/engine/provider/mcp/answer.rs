@@ -80,6 +80,7 @@ pub fn read<'r>(message: Value<'r>, says: RpcSays<'r>, method: Option<Method>, s
         failure,
         failure_value,
         error_code: None,
+        addresses: Vec::new(),
         source: None,
         url: None,
         fetched_at: None,

@@ -68,7 +68,7 @@ pub(super) fn item<'r>(item: Value<'r>, slot: Slot, listed: bool, out: &mut Tran
     }
 }
 
-/// A message: its refusal is the response's, and what its annotations say of sources stays unread.
+/// A message: its refusal is the response's, and what it cites is what a search found. Other annotations name files.
 fn message<'r>(item: Value<'r>, listed: bool, out: &mut Translated<'r>) {
     for part in item.get("content").into_iter().flat_map(|content| content.items()) {
         if type_of(part) == "refusal" {
@@ -76,7 +76,11 @@ fn message<'r>(item: Value<'r>, listed: bool, out: &mut Translated<'r>) {
         }
         if !listed {
             let annotations = part.get("annotations").into_iter().flat_map(|list| list.items());
-            annotations.for_each(|annotation| opaque(annotation, "annotation", out));
+            let files = annotations.filter(|annotation| type_of(*annotation) != "url_citation");
+            files.for_each(|annotation| opaque(annotation, "annotation", out));
+            if let Some(result) = results::cited(item, part) {
+                out.events.push(Event::ServerResult { result, closes: false });
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Results: outputs that a client sends (`provider-formats` §2.6), and those of tools that the provider ran.
 
 use super::super::{member, named, string, type_of};
-use crate::engine::event::{Failure, Name, Part, ResultItem, ResultShape};
+use crate::engine::event::{Address, Failure, Name, Part, ResultItem, ResultShape};
 use crate::engine::json::{Kind, Value};
 
 /// The result that an item of a response is, or holds.
@@ -24,31 +24,63 @@ pub(super) fn of_response<'r>(kind: &str, item: Value<'r>) -> Option<ResultItem<
             let outputs = member(item, "outputs").filter(|o| o.items().next().is_some())?;
             ResultItem {
                 parts: outputs.items().map(logs).collect(),
-                ..base(Name::Implied("code_interpreter"), Some(outputs))
+                ..ended(item, base(Name::Implied("code_interpreter"), Some(outputs)))
             }
         }
         "web_search_call" => {
             let action = member(item, "action");
-            ResultItem { parts: action.map(search).unwrap_or_default(), ..base(Name::Implied("web_search"), action) }
+            ResultItem {
+                parts: action.map(search).unwrap_or_default(),
+                addresses: action.map(visited).unwrap_or_default(),
+                ..ended(item, base(Name::Implied("web_search"), action))
+            }
         }
         "file_search_call" => {
-            ResultItem { parts: file_search(item), ..base(Name::Implied("file_search"), member(item, "results")) }
+            let base = base(Name::Implied("file_search"), member(item, "results"));
+            ResultItem { parts: file_search(item), ..ended(item, base) }
         }
         "image_generation_call" => {
             let content = string(item, "result");
             let kind = "image";
             ResultItem {
                 parts: content.map(|value| Part::Media { value, kind }).into_iter().collect(),
-                ..base(Name::Implied("image_generation"), content)
+                ..ended(item, base(Name::Implied("image_generation"), content))
             }
         }
-        "shell_call_output" => ResultItem { shape: ResultShape::Server, ..shell(item) },
+        "shell_call_output" => {
+            let shell = shell(item);
+            let timeout = shell.failure_value.is_some_and(|outcome| type_of(outcome) == "timeout");
+            let code = if timeout { "timeout" } else { "exit_code" };
+            let error_code = (shell.failure == Failure::Failed).then_some(code);
+            ResultItem { shape: ResultShape::Server, error_code, ..shell }
+        }
         "program_output" => {
             let content = member(item, "result");
-            ResultItem { parts: text_or_json(content), ..base(Name::Implied("program"), content) }
+            ResultItem { parts: text_or_json(content), ..ended(item, base(Name::Implied("program"), content)) }
         }
         _ => return None,
     })
+}
+
+/// A result that stands in its call, by how that says it ended.
+fn ended<'r>(item: Value<'r>, result: ResultItem<'r>) -> ResultItem<'r> {
+    let status = item.get("status");
+    let code = ["failed", "incomplete"].into_iter().find(|code| status.is_some_and(|status| status.is(code)));
+    let failure = if code.is_some() { Failure::Failed } else { result.failure };
+    let failure_value = if code.is_some() { status } else { result.failure_value };
+    ResultItem { failure, failure_value, error_code: code, ..result }
+}
+
+/// The pages that a part of a message cites: what a search found, in the model's words.
+pub(super) fn cited<'r>(message: Value<'r>, part: Value<'r>) -> Option<ResultItem<'r>> {
+    let annotations = part.get("annotations")?;
+    let cited = || annotations.items().filter(|annotation| type_of(*annotation) == "url_citation");
+    let texts = cited().flat_map(|c| ["title", "url"].into_iter().filter_map(move |name| string(c, name)));
+    let parts: Vec<Part<'r>> = texts.map(Part::Text).collect();
+    let addresses = cited().filter_map(|citation| string(citation, "url")).map(Address::plain).collect();
+    let tool = Name::Implied("web_search");
+    let base = blank(ResultShape::Server, message, Some(annotations));
+    (!parts.is_empty()).then_some(ResultItem { tool, parts, addresses, ..base })
 }
 
 /// Item types that are a result, whether or not one is there yet.
@@ -270,6 +302,13 @@ fn search(action: Value<'_>) -> Vec<Part<'_>> {
         parts.extend(["url", "title"].into_iter().filter_map(|name| string(source, name)).map(Part::Text));
     }
     parts
+}
+
+/// Where a web search went.
+fn visited(action: Value<'_>) -> Vec<Address<'_>> {
+    let sources = action.get("sources").into_iter().flat_map(|sources| sources.items());
+    let urls = string(action, "url").into_iter().chain(sources.filter_map(|source| string(source, "url")));
+    urls.map(Address::plain).collect()
 }
 
 fn file_search(item: Value<'_>) -> Vec<Part<'_>> {
