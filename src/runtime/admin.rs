@@ -5,6 +5,7 @@
 //! first assignment was restored, `/readyz` whether this instance judges what it was assigned. Nothing can be
 //! changed here, and nothing shown holds input.
 
+use crate::runtime::pins::Pins;
 use crate::runtime::telemetry::{Metrics, float};
 use axum::Router;
 use axum::extract::{RawQuery, State};
@@ -61,6 +62,8 @@ pub struct Health {
     parts: Mutex<BTreeMap<(String, i32), Part>>,
     /// By input: which topics are too narrow for it.
     narrow: Mutex<BTreeMap<String, String>>,
+    /// The decisions on tools that are followed, and how old they may be.
+    pins: Mutex<Option<(Arc<Pins>, Duration)>>,
     fatal: Mutex<Option<String>>,
     draining: AtomicBool,
     /// Latched when the first assignment was restored.
@@ -85,6 +88,7 @@ impl Health {
             workers: (0..workers).map(|_| WorkerHealth::default()).collect(),
             parts: Mutex::default(),
             narrow: Mutex::default(),
+            pins: Mutex::default(),
             fatal: Mutex::default(),
             draining: AtomicBool::new(false),
             up: AtomicBool::new(false),
@@ -141,6 +145,10 @@ impl Health {
         if let Some(part) = lock(&self.parts).get_mut(&(topic.to_owned(), partition)) {
             part.lag = Some(records);
         }
+    }
+    /// Whose decisions on tools count, and how long they may be unconfirmed.
+    pub fn follow(&self, pins: Arc<Pins>, limit: Duration) {
+        *lock(&self.pins) = Some((pins, limit));
     }
     /// A client is dead; the process is about to end.
     pub fn fatal(&self, why: impl Into<String>) {
@@ -247,6 +255,24 @@ impl Health {
         check("partitions", (!parked.is_empty()).then_some(reason))
     }
 
+    /// A decision that was made must be known here.
+    fn check_pins(&self) -> Check {
+        let followed = lock(&self.pins).clone();
+        let reason = followed.and_then(|(pins, limit)| {
+            let age = pins.age();
+            let late = age.is_none_or(|age| age > limit);
+            let since = age.map_or_else(|| "never".to_owned(), |age| format!("{} s ago", age.as_secs()));
+            late.then(|| {
+                format!(
+                    "decisions on tools were last complete {since} (pins.stale_after {} s); check the brokers and Read \
+                     on the pins topic",
+                    limit.as_secs()
+                )
+            })
+        });
+        check("pins", reason)
+    }
+
     /// Whether a restart could help.
     pub fn live(&self) -> Vec<Check> {
         vec![self.check_poll(), self.check_fatal()]
@@ -270,6 +296,7 @@ impl Health {
             self.check_restore(),
             self.check_broker(),
             self.check_partitions(),
+            self.check_pins(),
             self.check_fatal(),
         ];
         if self.draining.load(Ordering::Relaxed) {

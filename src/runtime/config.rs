@@ -23,7 +23,7 @@ mod units;
 
 pub use properties::{DENIED_PROPERTIES, denied};
 pub use sections::{
-    Config, EngineSection, Http, Kafka, Log, LogFormat, Mechanism, OnLoss, OnOffsetReset, Sasl, SecurityProtocol,
+    Config, EngineSection, Http, Kafka, Log, LogFormat, Mechanism, OnLoss, OnOffsetReset, Pins, Sasl, SecurityProtocol,
     Start, State, Topics, Worker,
 };
 pub use units::{Size, Time};

@@ -4,6 +4,7 @@
 //! it away when it is dropped.
 
 use super::judge::{Input, Judge, Out, Outcome, Remaining, TickSource};
+use super::pins::Pins;
 use super::telemetry::{Metrics, float};
 use crate::engine::Engine;
 use crate::engine::state::{PartitionState, Stats};
@@ -11,13 +12,17 @@ use std::sync::Arc;
 
 /// See the module.
 pub struct EngineJudge {
-    pub engine: Arc<Engine>,
+    pub engine: Engine,
+    /// Decisions on tools; a partition takes the newest when its transaction begins.
+    pub pins: Arc<Pins>,
     pub metrics: Arc<Metrics>,
 }
 
 /// One partition's state.
 pub struct Partition {
     state: PartitionState,
+    /// With the decisions that hold in its transaction.
+    engine: Engine,
     /// What this partition has added to the gauges.
     counted: Stats,
     metrics: Arc<Metrics>,
@@ -43,20 +48,24 @@ impl Judge for EngineJudge {
     type State = Partition;
 
     fn open(&self, topic: &str, partition: i32) -> Partition {
-        let state = Judge::open(&*self.engine, topic, partition);
-        Partition { state, counted: Stats::default(), metrics: Arc::clone(&self.metrics) }
+        let state = Judge::open(&self.engine, topic, partition);
+        Partition { state, engine: self.engine.clone(), counted: Stats::default(), metrics: Arc::clone(&self.metrics) }
     }
     fn begin(&self, state: &mut Partition) {
+        let newest = self.pins.newest();
+        if !Arc::ptr_eq(state.engine.pins(), &newest) {
+            state.engine.set_pins(newest);
+        }
         state.state.begin();
     }
     fn step(&self, state: &mut Partition, input: &Input<'_>, out: &mut Out) -> Outcome {
-        self.engine.step(&mut state.state, input, out)
+        state.engine.step(&mut state.state, input, out)
     }
     fn tick(&self, state: &mut Partition, source: TickSource<'_>, budget: u32, out: &mut Out) -> Remaining {
-        self.engine.tick(&mut state.state, source, budget, out)
+        state.engine.tick(&mut state.state, source, budget, out)
     }
     fn writes(&self, state: &Partition, put: &mut dyn FnMut(&[u8], Option<&[u8]>)) {
-        Judge::writes(&*self.engine, &state.state, put);
+        Judge::writes(&self.engine, &state.state, put);
     }
     fn accept(&self, state: &mut Partition) {
         state.state.accept();
@@ -67,10 +76,10 @@ impl Judge for EngineJudge {
         state.state.rollback();
     }
     fn restore(&self, state: &mut Partition, key: &[u8], value: Option<&[u8]>) -> Result<(), String> {
-        Judge::restore(&*self.engine, &mut state.state, key, value)
+        Judge::restore(&self.engine, &mut state.state, key, value)
     }
     fn restored(&self, state: &mut Partition) -> Result<(), String> {
-        Judge::restored(&*self.engine, &mut state.state)?;
+        Judge::restored(&self.engine, &mut state.state)?;
         let stats = state.state.stats();
         state.count(stats);
         Ok(())

@@ -4,11 +4,13 @@
 //! topics. One consumer and one producer belong to one worker thread. Not used: `StreamConsumer` and split
 //! partition queues, whose lost wake-ups stall for ever; the consumer's stored offsets; automatic anything.
 
+pub mod follow;
 pub mod ledger;
 mod outage;
 pub mod source;
 pub mod tap;
 pub mod topics;
+pub mod whole;
 
 use std::time::{Duration, Instant};
 

@@ -61,6 +61,8 @@ pub struct Settings {
     /// Operators' decisions on them, and who made which.
     pub pins: String,
     pub pins_audit: String,
+    /// How long an instance may be without word that it knows all decisions, and still be ready.
+    pub pins_stale: Duration,
     pub start: Start,
     pub on_offset_reset: OnReset,
     pub on_loss: OnLoss,
@@ -95,6 +97,7 @@ impl Settings {
             sightings: "sluicegate.pin-sightings".into(),
             pins: "sluicegate.pins".into(),
             pins_audit: "sluicegate.pins.audit".into(),
+            pins_stale: Duration::from_secs(30),
             start: Start::Earliest,
             on_offset_reset: OnReset::Refuse,
             on_loss: OnLoss::Refuse,

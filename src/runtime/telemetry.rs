@@ -129,7 +129,7 @@ metrics! {
         "Build facts as labels; the value is always 1.";
     config_info: Gauge "config_info" [open("policy_bundle", 1), open("policy_sha256", 1)] &[],
         "Active policy bundle and the first 12 hexadecimal digits of its digest; the value is always 1.";
-    health: Gauge "health" [closed("check", &["poll", "group", "restore", "broker", "partitions", "fatal"])] &[],
+    health: Gauge "health" [closed("check", &["poll", "group", "restore", "broker", "partitions", "pins", "fatal"])] &[],
         "Health checks that feed /readyz and /livez: 1 passing, 0 failing.";
     records_consumed: Counter "records_consumed_total" [TOPIC] &[],
         "Kafka records read under read_committed; a record read again after an abort counts again.";

@@ -14,6 +14,7 @@ mod exactly_once;
 mod hostile;
 mod instance;
 mod outages;
+mod pins;
 mod recorded;
 mod refusals;
 mod support;

@@ -87,6 +87,20 @@ fn a_paused_partition_names_the_command_that_repairs_it() {
 }
 
 #[test]
+fn decisions_that_are_not_confirmed_make_it_not_ready() {
+    let s = server();
+    s.live();
+    let pins = Arc::new(sluicegate::runtime::pins::Pins::default());
+    s.health.follow(Arc::clone(&pins), Duration::from_millis(200));
+    let (status, body) = s.get("/readyz");
+    assert!(status == 503 && body.contains("last complete never") && body.contains("pins topic"), "{body}");
+    pins.is_current();
+    assert_eq!(s.get("/readyz").0, 200);
+    std::thread::sleep(Duration::from_millis(250));
+    assert_eq!((s.get("/readyz").0, s.get("/livez").0), (503, 200));
+}
+
+#[test]
 fn a_broker_that_is_away_fails_readiness_only() {
     let s = server();
     s.live();

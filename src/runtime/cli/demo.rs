@@ -93,7 +93,7 @@ pub fn run(global: &Global, args: &Args) -> Result<Exit, Failure> {
     // One producer sends the sample, so nothing in it can overtake.
     engine_settings.limits.reorder_window_ms = 0;
     let bundle = engine_settings.policy.bundle.clone();
-    let engine = Arc::new(engine(engine_settings)?);
+    let engine = engine(engine_settings)?;
     let metrics = new_metrics()?;
     metrics.describe(&version(), &bundle, engine.policy_digest());
     let health = Arc::new(Health::new(settings.workers, Duration::from_secs(300)));
@@ -125,7 +125,8 @@ pub fn run(global: &Global, args: &Args) -> Result<Exit, Failure> {
     });
 
     let stop = Arc::new(Stop::default());
-    let service = start(&settings, EngineJudge { engine, metrics: Arc::clone(&metrics) }, &health, &stop)?;
+    let service =
+        start(&settings, EngineJudge { engine, pins: Arc::default(), metrics: Arc::clone(&metrics) }, &health, &stop)?;
     let show =
         Show { style: Style::new(global, &io::stdout()), once: args.once, settings: &settings, metrics: &metrics };
     let shown = show.all(&address.to_string(), &service, &interrupted);

@@ -5,6 +5,7 @@
 
 mod check;
 mod demo;
+mod pins;
 mod policies;
 mod raw;
 mod run;
@@ -87,6 +88,8 @@ enum Command {
     Validate(validate::Args),
     /// The catalogue of policies, or one policy's page
     Policies(policies::Args),
+    /// Review what servers say of their tools: list, show, diff, approve, reject
+    Pins(pins::Args),
     /// Plan or create the topics that the service needs
     Topics(topics::Args),
 }
@@ -152,6 +155,7 @@ pub fn main() -> ExitCode {
         Command::Check(args) => check::run(&cli.global, args),
         Command::Validate(args) => validate::run(&cli.global, args),
         Command::Policies(args) => policies::run(&cli.global, args),
+        Command::Pins(args) => pins::run(&cli.global, args),
         Command::Topics(args) => topics::run(&cli.global, args),
     };
     match result {

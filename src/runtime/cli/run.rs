@@ -10,6 +10,7 @@ use crate::runtime::admin::{self, Admin, Health};
 use crate::runtime::config::{Config, Need};
 use crate::runtime::engine_judge::EngineJudge;
 use crate::runtime::environment::EnvironmentError;
+use crate::runtime::kafka::follow::Follower;
 use crate::runtime::kafka::topics::{self, Cluster};
 use crate::runtime::reporter::Reporter;
 use crate::runtime::settings::Settings;
@@ -138,11 +139,16 @@ impl Service {
     fn run(mut self) -> Result<Exit, Failure> {
         let cluster = topics::check(&self.settings)?;
         self.fit(&cluster)?;
-        let engine = Arc::new(engine(self.engine)?);
-        let judge = Arc::new(EngineJudge { engine, metrics: Arc::clone(&self.metrics) });
+        let engine = engine(self.engine)?;
+        let stop = Arc::clone(&self.stop);
+        let follower = Follower::start(&self.settings, &|| stop.draining())?;
+        self.health.follow(Arc::clone(&follower.pins), self.settings.pins_stale);
+        let pins = Arc::clone(&follower.pins);
+        let judge = Arc::new(EngineJudge { engine, pins, metrics: Arc::clone(&self.metrics) });
         let reporter: Arc<dyn Telemetry> = Arc::new(Reporter::new(&self.metrics, &self.health, &self.settings));
         self.started.store(true, Ordering::Release);
         let ended = service::run_checked(self.settings, &cluster, judge, reporter, self.stop);
+        drop(follower);
         if let Ok(Ended::Environment(e)) | Err(e) = &ended {
             self.health.fatal(e.what.clone());
             tracing::error!(event = "service.failed", code = e.code, what = e.what, repair = e.repair);

@@ -177,6 +177,10 @@ impl Config {
                 ),
             ));
         }
+        let stale = self.pins.stale_after;
+        if stale.0 < Duration::from_secs(5) || stale.0 > Duration::from_secs(3600) {
+            p.push(problem("pins.stale_after", format!("{stale}: must be 5s to 1h")));
+        }
         if w.drain_timeout > session {
             p.push(problem(
                 "worker.drain_timeout",

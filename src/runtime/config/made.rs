@@ -114,6 +114,7 @@ impl Config {
             sightings: k.topics.pin_sightings.clone(),
             pins: k.topics.pins.clone(),
             pins_audit: k.topics.pins_audit.clone(),
+            pins_stale: self.pins.stale_after.0,
             start: match k.start {
                 Start::Earliest => settings::Start::Earliest,
                 Start::Latest => settings::Start::Latest,

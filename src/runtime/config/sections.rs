@@ -17,6 +17,7 @@ pub struct Config {
     pub engine: EngineSection,
     pub policy: PolicySettings,
     pub state: State,
+    pub pins: Pins,
     pub worker: Worker,
     pub http: Http,
     pub log: Log,
@@ -186,6 +187,15 @@ pub enum OnLoss {
     StartEmpty,
 }
 
+/// Decisions on definitions of tools.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Pins {
+    /// An instance that could not confirm for so long that it knows all decisions is not ready; it goes on judging
+    /// by those that it knows. 5s to 1h.
+    pub stale_after: Time,
+}
+
 /// Worker threads and their transactions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -256,6 +266,12 @@ impl Default for Topics {
             pins: "sluicegate.pins".into(),
             pins_audit: "sluicegate.pins.audit".into(),
         }
+    }
+}
+
+impl Default for Pins {
+    fn default() -> Self {
+        Self { stale_after: Time(Duration::from_secs(30)) }
     }
 }
 

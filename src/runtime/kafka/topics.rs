@@ -120,7 +120,8 @@ fn require(settings: &Settings, cluster: &Cluster) -> Result<(), EnvironmentErro
     let absent = |name: &String| !cluster.topics.contains_key(name);
     let inputs = settings.inputs.iter().filter(|n| absent(n)).map(|n| format!("input topic {n} does not exist"));
     let states = settings.inputs.iter().filter(|_| settings.durable).map(|i| state_topic(i));
-    let ours = settings.outputs().map(str::to_owned).into_iter().chain(states).filter(absent);
+    let pins = settings.durable.then(|| settings.pins.clone());
+    let ours = settings.outputs().map(str::to_owned).into_iter().chain(states).chain(pins).filter(absent);
     let mut missing: Vec<String> = inputs.collect();
     let repair = match missing.is_empty() {
         true => "run `sluicegate topics apply`, or grant Describe",

@@ -178,12 +178,19 @@ impl World {
 }
 
 pub fn send<'a>(bootstrap: &str, topic: &str, events: impl IntoIterator<Item = &'a Event>) {
-    let producer: BaseProducer = ClientConfig::new()
+    send_by(&producer(bootstrap), topic, events);
+}
+
+pub fn producer(bootstrap: &str) -> BaseProducer {
+    ClientConfig::new()
         .set("bootstrap.servers", bootstrap)
         .set("enable.idempotence", "true")
         .set("message.max.bytes", "9000000")
         .create()
-        .expect("a producer");
+        .expect("a producer")
+}
+
+pub fn send_by<'a>(producer: &BaseProducer, topic: &str, events: impl IntoIterator<Item = &'a Event>) {
     for event in events {
         let mut headers = OwnedHeaders::new();
         for (name, value) in &event.headers {
