@@ -33,6 +33,8 @@ pub enum Role {
     Identifier,
     Idempotency,
     Tools,
+    /// What a provider signed, and what stands with it.
+    Seal,
 }
 
 impl Keyed {

@@ -12,10 +12,12 @@
 mod output;
 mod tool;
 mod turn;
+mod untrusted;
 
 pub use output::{Address, Failure, Part, ResultItem, ResultShape};
 pub use tool::{ToolDef, ToolFamily, Tools};
-pub use turn::{Party, Standing, Turn};
+pub use turn::{Party, Standing, Turn, gemini_generation};
+pub use untrusted::Untrusted;
 
 use super::json::Value;
 
@@ -324,6 +326,23 @@ pub enum Event<'r> {
         result: ResultItem<'r>,
         closes: bool,
     },
+    /// The provider signed or encrypted a part of what the model said, and wants it back as it is. `of_call`: the
+    /// part is the call at the slot; else it stands there itself, or, at an arrival, before the next call.
+    Signed {
+        slot: Slot,
+        of_call: bool,
+        seal: Value<'r>,
+        /// The part's own id, if it has one.
+        id: Option<Value<'r>>,
+        /// The model's provider refuses the next request without it.
+        required: bool,
+    },
+    /// What the model thought, a piece of it: the text that stands with the part at the slot, which the provider
+    /// signs when it is over.
+    Thought {
+        slot: Slot,
+        text: Value<'r>,
+    },
     /// How the response ends is known.
     Stop(Stop),
     /// Its terminal marker was seen, or that of one choice: what is open there is settled by the last `Stop`,
@@ -455,24 +474,4 @@ pub struct Rendered<'r> {
     /// A string.
     pub content: Value<'r>,
     pub call_id: Option<Value<'r>>,
-}
-
-/// Text from outside: no `Display`, and `Debug` prints the length only, so it cannot reach a log or a message.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Untrusted<T>(T);
-
-impl<T> Untrusted<T> {
-    pub fn new(text: T) -> Self {
-        Self(text)
-    }
-    /// The text itself. Every use of this name is a place to look at in review.
-    pub fn untrusted(&self) -> &T {
-        &self.0
-    }
-}
-
-impl<T: AsRef<[u8]>> std::fmt::Debug for Untrusted<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Untrusted({} bytes)", self.0.as_ref().len())
-    }
 }

@@ -9,6 +9,7 @@
 )]
 
 mod arguments;
+mod averta;
 mod bounds;
 mod bypass;
 mod chat;
@@ -52,6 +53,7 @@ mod taken_apart;
 mod tidy;
 mod truncate;
 mod turns;
+mod verbatim;
 mod wire;
 mod xai;
 

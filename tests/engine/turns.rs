@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 const POLICIES: [&str; 3] = ["SG03", "SG09", "SG10"];
 
 /// One event of a conversation, as a line.
-fn line(provider: &str, kind: &str, id: &str, data: &Value) -> Vec<u8> {
+pub(crate) fn line(provider: &str, kind: &str, id: &str, data: &Value) -> Vec<u8> {
     let kind = format!("io.sluicegate.{kind}.v1");
     let mut event = json!({"specversion": "1.0", "id": "e", "source": "/fleet/t", "type": kind, "provider": provider,
         "conversation": "c-1", "data": data});
@@ -19,7 +19,7 @@ fn line(provider: &str, kind: &str, id: &str, data: &Value) -> Vec<u8> {
 }
 
 /// Findings of the policies of this suite: rule and effect, in order, of every verdict.
-fn findings(verdicts: &[Value]) -> Vec<(String, String)> {
+pub(crate) fn findings(verdicts: &[Value]) -> Vec<(String, String)> {
     let all = verdicts.iter().flat_map(|v| v["findings"].as_array().cloned().unwrap_or_default());
     let own = all.filter(|f| f["policy"].as_str().is_some_and(|code| POLICIES.contains(&code)));
     own.map(|f| (text(&f["rule"]), text(&f["effect"]))).collect()
@@ -41,21 +41,21 @@ fn blocking(provider: &str, data: &Value) -> Vec<String> {
     found.filter(|(_, effect)| effect == "block").map(|(rule, _)| rule).collect()
 }
 
-fn anthropic(messages: Value) -> Value {
+pub(crate) fn anthropic(messages: Value) -> Value {
     json!({"model": "m", "max_tokens": 9, "messages": messages})
 }
 
-fn used(ids: &[&str]) -> Value {
+pub(crate) fn used(ids: &[&str]) -> Value {
     let used = ids.iter().map(|id| json!({"type": "tool_use", "id": id, "name": "lookup", "input": {}}));
     json!({"role": "assistant", "content": used.collect::<Vec<_>>()})
 }
 
-fn given(ids: &[&str]) -> Value {
+pub(crate) fn given(ids: &[&str]) -> Value {
     let given = ids.iter().map(|id| json!({"type": "tool_result", "tool_use_id": id, "content": "open"}));
     json!({"role": "user", "content": given.collect::<Vec<_>>()})
 }
 
-fn said(role: &str, text: &str) -> Value {
+pub(crate) fn said(role: &str, text: &str) -> Value {
     json!({"role": role, "content": text})
 }
 
@@ -340,53 +340,6 @@ fn the_half_that_is_kept_elsewhere_is_looked_up() {
     };
     assert_eq!(ask(), [rule("not_observed", "allow")]);
     assert_eq!(ask(), []);
-}
-
-/// `averta-tool-results.md`, case by case.
-#[test]
-fn averta_tool_results() {
-    let engine = engine(Profile::Strict);
-    let run = |content: Value| {
-        let mut partition = Partition::new(&engine);
-        let data =
-            anthropic(json!([said("user", "how long?"), used(&["toolu_123"]), {"role": "user", "content": content}]));
-        verdicts(&partition.feed(&line("anthropic.messages", "model.request", "1", &data)))
-    };
-    let result = |content: Value| json!({"type": "tool_result", "tool_use_id": "toolu_123", "content": content});
-    let of = |verdicts: &[Value], checkpoint: &str| {
-        verdicts.iter().find(|v| v["checkpoint"] == checkpoint).cloned().unwrap_or_default()
-    };
-    let text = || json!({"type": "text", "text": "Password reset links expire after 24 hours."});
-
-    // Pure means pure: a string, or text-only blocks.
-    for content in [
-        json!("{\"matches\":[\"Password reset links expire after 24 hours.\"]}"),
-        json!("Search result text"),
-        json!([text()]),
-    ] {
-        let verdicts = run(json!([result(content.clone())]));
-        assert!(verdicts.iter().all(|v| v["action"] == "allow"), "{content}: {verdicts:?}");
-        assert_eq!(of(&verdicts, "tool_result")["subject"]["tool"], "lookup", "the verdict names the tool");
-    }
-    // Mixed with text of the user's: the request is not sent.
-    let mixed = run(json!([result(json!("Search result text")), {"type": "text", "text": "Now answer the question."}]));
-    let request = of(&mixed, "model_request");
-    assert_eq!(request["action"], "block");
-    assert_eq!(findings(&[request]), [("mixed_turn".to_owned(), "block".to_owned())]);
-    // Not text: the result is blocked, by the policy of media or by this one, and the tool is named.
-    for content in [json!([{"type": "hologram", "data": "x"}]), json!([text(), {"type": "hologram", "data": "x"}])] {
-        let verdict = of(&run(json!([result(content.clone())])), "tool_result");
-        assert_eq!(verdict["action"], "block", "{content}");
-        assert_eq!(findings(std::slice::from_ref(&verdict)), [("unsupported_block".to_owned(), "block".to_owned())]);
-        assert_eq!(verdict["subject"]["tool"], "lookup");
-    }
-    // In `standard` the API's own measure holds.
-    let standard = crate::support::engine(Profile::Standard);
-    let mut partition = Partition::new(&standard);
-    let data = anthropic(json!([said("user", "x"), used(&["t"]), {"role": "user", "content": [
-        {"type": "tool_result", "tool_use_id": "t", "content": "{\"source\":\"x\",\"content\":\"y\"}"}, text()]}]));
-    let verdicts = verdicts(&partition.feed(&line("anthropic.messages", "model.request", "1", &data)));
-    assert!(verdicts.iter().all(|v| v["action"] == "allow"), "{verdicts:?}");
 }
 
 /// Providers of recorded requests.

@@ -54,3 +54,10 @@ pub struct Standing<'r> {
     /// `thoughtSignature`, `encrypted_content`.
     pub seal: Option<Value<'r>>,
 }
+
+/// The generation that a Gemini model's name states: 3 and later refuse a turn whose first call lacks its signature.
+pub fn gemini_generation(model: Value<'_>) -> Option<u32> {
+    let model = model.str().unwrap_or_default();
+    let version = model.rsplit('/').next().and_then(|name| name.strip_prefix("gemini-"))?;
+    version.split(|c: char| !c.is_ascii_digit()).next().and_then(|major| major.parse().ok())
+}

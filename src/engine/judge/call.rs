@@ -85,6 +85,7 @@ impl<'a, 'r> Run<'a, 'r> {
         };
         let subject = CallSubject { call, cut, layer, empty, same_id, intent, args };
         let (report, said) = self.check(session, Some(exchange), &Subject::Call(&subject));
+        let echo = self.echo_of(session, call, subject.args.and_then(Result::ok));
         let verdict_id = expired.unwrap_or_else(|| self.next_id(Checkpoint::ToolCall));
         let mut draft = Draft::new(verdict_id, Checkpoint::ToolCall);
         draft.policies = report.policies;
@@ -140,6 +141,9 @@ impl<'a, 'r> Run<'a, 'r> {
         let action = self.emit(draft);
         if let (Some(_), Some(emission)) = (action, record) {
             self.push(emission);
+        }
+        if let (Some(echo), Some(call)) = (echo, session.call_mut(n)) {
+            call.said = Some(echo);
         }
         session.settle(n, published, intent, action.unwrap_or(Decision::Block));
         session.head().said |= said;

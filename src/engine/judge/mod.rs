@@ -14,6 +14,7 @@ mod publish;
 mod render;
 mod request;
 mod result;
+mod seals;
 mod start;
 mod texts;
 
@@ -443,6 +444,7 @@ impl<'a, 'r> Run<'a, 'r> {
                 (Event::Started(started), _) => self.started(session, envelope, exchange, started),
                 (Event::HostResult(result), _) => self.host_result(session, envelope, input, result),
                 (Event::Rendered(rendered), _) => self.rendered(session, envelope, input, rendered),
+                (Event::Signed { .. } | Event::Thought { .. }, _) => self.signed(session, exchange, event),
                 (Event::Opaque { kind, value }, _) => {
                     self.opaque(kind);
                     if *kind == "delta" && exchange.is_some_and(|n| loss::is_of_call(session, n, *value)) {

@@ -64,7 +64,7 @@ impl<'r> Request<'r> {
             Turn::System(value) => TurnKind::System(*value),
             Turn::Opaque { value, kind } => TurnKind::Opaque { value: *value, kind },
         };
-        self.turns.push(TurnView { at: *at, kind });
+        self.turns.push(TurnView::new(*at, kind));
         match turn {
             Turn::Call(call) => {
                 if let Some(id) = call.id.and_then(|id| id.text()) {
@@ -128,10 +128,12 @@ impl<'a, 'r> Run<'a, 'r> {
             .collect();
         let lists = self.repeated_lists(session, exchange, &request.lists);
         let own = self.own_prints(session, &request.tools, digest);
+        let mut turns = request.turns.clone();
+        self.sealed(&mut turns);
         let subject = RequestSubject {
             body: request.body,
             results: &results,
-            turns: &request.turns,
+            turns: &turns,
             tools: &request.tools,
             elsewhere: request.elsewhere,
             own: &own,

@@ -14,6 +14,7 @@ mod schema;
 mod scope;
 mod sg01_output_bounds;
 mod sg02_failure_signals;
+mod sg03_verbatim_turns;
 mod sg04_argument_checks;
 mod sg05_render_safety;
 mod sg06_pinned_tools;
@@ -35,7 +36,7 @@ pub use report::{Report, growth};
 pub use schema::{Compiled, Dialect, SchemaCache};
 pub use scope::{Effective, FleetTrust, MAX_OVERRIDES, Origin, Override, Scope, Scopes, Variants, Who};
 pub use tools::{Definitions, ToolKnown};
-pub use turns::{TurnKind, TurnView};
+pub use turns::{TurnKind, TurnView, open_loop};
 
 use super::Millis;
 use super::decision::{Checkpoint, Decision};

@@ -7,10 +7,10 @@
 use super::report::{MAX_RULES, Speaker};
 use super::{
     Meta, Mode, OnePolicy, OptionsProblem, Policy, PolicySettings, Profile, Report, Subject, View,
-    sg01_output_bounds::OutputBounds, sg02_failure_signals::FailureSignals, sg04_argument_checks::ArgumentChecks,
-    sg05_render_safety::RenderSafety, sg06_pinned_tools::PinnedTools, sg08_final_arguments::FinalArguments,
-    sg09_pure_results::PureResults, sg10_call_pairing::CallPairing, sg11_secret_leaks::SecretLeaks,
-    sg12_injected_instructions::InjectedInstructions, sg13_media_results::MediaResults,
+    sg01_output_bounds::OutputBounds, sg02_failure_signals::FailureSignals, sg03_verbatim_turns::VerbatimTurns,
+    sg04_argument_checks::ArgumentChecks, sg05_render_safety::RenderSafety, sg06_pinned_tools::PinnedTools,
+    sg08_final_arguments::FinalArguments, sg09_pure_results::PureResults, sg10_call_pairing::CallPairing,
+    sg11_secret_leaks::SecretLeaks, sg12_injected_instructions::InjectedInstructions, sg13_media_results::MediaResults,
     sg14_server_results::ServerResults, sg15_verdict_bypass::VerdictBypass,
 };
 use crate::engine::Problem;
@@ -64,6 +64,7 @@ macro_rules! registry {
 registry! {
     sg01: OutputBounds = "sg01_output_bounds.rs",
     sg02: FailureSignals = "sg02_failure_signals.rs",
+    sg03: VerbatimTurns = "sg03_verbatim_turns.rs",
     sg04: ArgumentChecks = "sg04_argument_checks.rs",
     sg05: RenderSafety = "sg05_render_safety.rs",
     sg06: PinnedTools = "sg06_pinned_tools.rs",

@@ -27,8 +27,8 @@
 //! - A client call beside `end_turn` was run by the provider's own code: it is cut, not final.
 //! - A second `message_start` in one stream (a gateway's retry) is a `Begin` like any other; the state knows
 //!   that a response was open.
-//! - Citations repeat text of results that had a verdict: they are opaque, and counted. `thinking`, `signature`
-//!   and `compaction` are what the model keeps for itself.
+//! - Citations repeat text of results that had a verdict: they are opaque, and counted. `thinking` and `compaction`
+//!   are what the model keeps for itself; of signed thinking, digests are kept.
 
 mod content;
 mod request;
@@ -108,7 +108,13 @@ fn delta<'r>(value: Value<'r>, out: &mut Translated<'r>) {
         "text_delta" => "text",
         "thinking_delta" => "thinking",
         "citations_delta" => return opaque(delta, "citation", out),
-        "signature_delta" | "compaction_delta" => return,
+        "compaction_delta" => return,
+        "signature_delta" => {
+            if let Some(seal) = named(delta, "signature") {
+                signed(Slot(index, 0), seal, out);
+            }
+            return;
+        }
         "input_json_delta" => "partial_json",
         _ if kind.is_empty() || delta.get("partial_json").is_some() || resembles(&kind, &DELTAS) => {
             return unclear(delta, out);
@@ -120,6 +126,7 @@ fn delta<'r>(value: Value<'r>, out: &mut Translated<'r>) {
         Some(text) if kind == "input_json_delta" => {
             out.events.push(Event::Append { slot: Slot(index, 0), part: 0, text });
         }
+        Some(text) if kind == "thinking_delta" => out.events.push(Event::Thought { slot: Slot(index, 0), text }),
         Some(_) => {}
         None => unclear(delta, out),
     }
@@ -183,11 +190,20 @@ fn block<'r>(item: Value<'r>, slot: Slot, streamed: bool, out: &mut Translated<'
                 let citations = item.get("citations").into_iter().flat_map(|list| list.items());
                 citations.for_each(|citation| opaque(citation, "citation", out));
             }
-            "thinking" | "redacted_thinking" | "compaction" | "fallback" => {}
+            "thinking" | "redacted_thinking" => {
+                named(item, "thinking").into_iter().for_each(|text| out.events.push(Event::Thought { slot, text }));
+                let name = if kind == "thinking" { "signature" } else { "data" };
+                named(item, name).into_iter().for_each(|seal| signed(slot, seal, out));
+            }
+            "compaction" | "fallback" => {}
             "container_upload" => opaque(item, "file", out),
             _ => unknown_item(&kind, item, "block", &CALLS, out),
         }
     }
+}
+
+fn signed<'r>(slot: Slot, seal: Value<'r>, out: &mut Translated<'r>) {
+    out.events.push(Event::Signed { slot, of_call: false, seal, id: None, required: true });
 }
 
 /// The call that a block is, in a response or echoed in a request.

@@ -34,7 +34,7 @@ pub(super) use request::request;
 pub(super) use results::function_response;
 
 use super::{Translated, opaque, position, resembles, unclear};
-use crate::engine::event::{CutReason, Event, Fate, Stop};
+use crate::engine::event::{CutReason, Event, Fate, Stop, gemini_generation};
 use crate::engine::json::{Kind, Value};
 
 /// Members whose objects are content: what a tool or a schema's author wrote may repeat names.
@@ -121,6 +121,7 @@ pub(super) fn response<'r>(value: Value<'r>, out: &mut Translated<'r>) {
     if blocked.is_none() && candidates.is_none() {
         return other(value, &QUIET, &LOUD, out);
     }
+    let before = out.events.len();
     out.events.push(Event::Begin { id, again: false });
     if blocked.is_some() {
         return error(CutReason::ContentFilter, out);
@@ -128,6 +129,13 @@ pub(super) fn response<'r>(value: Value<'r>, out: &mut Translated<'r>) {
     match candidates.filter(|candidates| candidates.kind() == Kind::Array) {
         Some(candidates) => candidates.items().for_each(|candidate| self::candidate(candidate, out)),
         None => unclear(value, out),
+    }
+    if field(value, "modelVersion", out).and_then(gemini_generation).is_some_and(|major| major < 3) {
+        for event in out.events.iter_mut().skip(before) {
+            if let Event::Signed { required, .. } = event {
+                *required = false;
+            }
+        }
     }
 }
 

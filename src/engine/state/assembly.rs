@@ -138,6 +138,8 @@ impl Session<'_> {
             | Event::RequestBegin { .. }
             | Event::Tool(_)
             | Event::Listed(_)
+            | Event::Signed { .. }
+            | Event::Thought { .. }
             | Event::Turn { .. }
             | Event::RequestEnd
             | Event::Started(_)
@@ -270,6 +272,8 @@ impl Session<'_> {
                 e.choices.clear();
                 e.refused = 0;
                 e.settled = Slots::default();
+                e.seals.clear();
+                (e.seals_required, e.seals_omitted) = (false, false);
                 e.arrivals = 0;
                 e.lost = match (spliced, open) {
                     (true, _) => Some(CutReason::Superseded),

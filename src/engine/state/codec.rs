@@ -29,7 +29,7 @@ pub enum StateError {
 }
 
 /// The version this build writes.
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 
 /// Bytes of argument text in one entry.
 pub(super) const PAGE: usize = 4096;

@@ -143,6 +143,26 @@ pub struct Exchange {
     /// MCP: a request of its client's that was still waiting had to be forgotten.
     pub forgot: bool,
     pub opened: Opened,
+    /// Parts of the present run that the provider signed, other than calls, in order of arrival.
+    pub seals: Vec<Seal>,
+    /// The provider refuses the next request without them.
+    pub seals_required: bool,
+    /// There were more than are kept.
+    pub seals_omitted: bool,
+}
+
+/// A part of a response that its provider signed or encrypted. Keyed digests, not text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seal {
+    /// Where it stands among the response's items; where the wire numbers calls only by their arrival, the number
+    /// of the call before which it stands.
+    pub slot: Slot,
+    /// Of the part's own id, if it has one.
+    pub id: Option<[u8; 16]>,
+    /// `None`: not signed yet, or not at all.
+    pub seal: Option<[u8; 16]>,
+    /// Of the text that is signed with it, in a form that does not depend on where it was cut.
+    pub thought: [u64; 2],
 }
 
 /// Places, as ranges in order.
@@ -210,6 +230,9 @@ impl Exchange {
             seen_from: None,
             forgot: false,
             opened,
+            seals: Vec::new(),
+            seals_required: false,
+            seals_omitted: false,
         }
     }
     /// The stated ending that speaks of this slot: the stricter of its choice's and the whole response's.
@@ -227,6 +250,9 @@ impl Exchange {
             payload_id: None,
             choices: Vec::new(),
             settled: Slots::default(),
+            seals: Vec::new(),
+            seals_required: self.seals_required,
+            seals_omitted: self.seals_omitted,
             provider: self.provider,
             request_seen: self.request_seen,
             elsewhere: self.elsewhere,
@@ -351,6 +377,10 @@ pub struct Call {
     pub action: Option<Decision>,
     pub started: bool,
     pub answered: bool,
+    /// Keyed digest of what the provider signed it with.
+    pub seal: Option<[u8; 16]>,
+    /// Keyed digest of its name and arguments as values, where the provider signs calls.
+    pub said: Option<[u8; 16]>,
 }
 
 impl Call {
@@ -386,6 +416,8 @@ impl Call {
             action: None,
             started: false,
             answered: false,
+            seal: None,
+            said: None,
         }
     }
     /// What the call is found by: its correlating id, or the item's own where there is none.
@@ -428,6 +460,8 @@ impl Call {
             action: self.action,
             started: self.started,
             answered: self.answered,
+            seal: self.seal,
+            said: self.said,
         }
     }
 }

@@ -25,6 +25,7 @@ mod order;
 mod pieces;
 mod refused;
 mod rpc;
+mod seals;
 mod seen;
 mod sequence;
 mod session;
@@ -34,7 +35,7 @@ mod waiting;
 
 pub use codec::{StateError, StateKey};
 pub use conversation::{
-    Call, CallStatus, Conversation, Exchange, Head, Opened, Piece, ResponseState, ResultFact, Slots, Source,
+    Call, CallStatus, Conversation, Exchange, Head, Opened, Piece, ResponseState, ResultFact, Seal, Slots, Source,
     TextSource, Tool, Toolset, Waiting,
 };
 pub use exchange::{ExchangePart, Want};

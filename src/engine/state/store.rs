@@ -152,12 +152,13 @@ pub(super) fn head_bytes(head: &Head) -> u64 {
 
 pub(super) fn exchange_bytes(exchange: &Exchange) -> u64 {
     let parts = exchange.choices.len() + exchange.settled.ranges();
-    272 + some_len(&exchange.host_id) + some_len(&exchange.payload_id) + 16 * parts as u64
+    let seals = 64 * exchange.seals.len() as u64;
+    272 + some_len(&exchange.host_id) + some_len(&exchange.payload_id) + 16 * parts as u64 + seals
 }
 
 pub(super) fn call_bytes(call: &Call) -> u64 {
     let names = call.id.len() + call.item_id.len() + call.name.len() + call.text.len();
-    448 + names as u64 + some_len(&call.namespace) + some_len(&call.server)
+    512 + names as u64 + some_len(&call.namespace) + some_len(&call.server)
 }
 
 const RESULT_BYTES: u64 = 192;

@@ -228,14 +228,16 @@ fn declarations(tools: &[Tool]) -> Value {
     json!([{"functionDeclarations": tools.collect::<Vec<_>>()}])
 }
 
+/// Only the first of parallel calls is signed.
 fn gemini_calls(calls: &[Call]) -> Vec<Value> {
-    let calls = calls.iter();
-    calls
-        .map(|c| {
-            json!({"functionCall": {"id": c.id, "name": c.name, "args": parsed(&c.arguments)},
-                   "thoughtSignature": "c2lnbmVk"})
-        })
-        .collect()
+    let part = |(at, c): (usize, &Call)| {
+        let mut part = json!({"functionCall": {"id": c.id, "name": c.name, "args": parsed(&c.arguments)}});
+        if at == 0 {
+            part["thoughtSignature"] = json!(format!("c2lnbmVk{}", c.id));
+        }
+        part
+    };
+    calls.iter().enumerate().map(part).collect()
 }
 
 fn answer(call: &Call, output: &Output) -> Value {

@@ -369,3 +369,56 @@ fn a_retried_response_supersedes_and_is_held_to_the_same_tools() {
         assert!(b > a && facts(s, b) == facts(s, a));
     });
 }
+
+/// Digests of what a provider signed outlast a restart, go with a rollback, and are bounded.
+#[test]
+fn what_was_signed_is_kept() {
+    let (mut state, mut log) = (PartitionState::new(), Changelog::default());
+    state.begin();
+    let (a, n) = with(&mut state, |s| {
+        let (a, _) = s.exchange(want("a", "", ResponseStart));
+        (a, s.exchange(want("b", "", ResponseStart)).0)
+    });
+    let call = |line: &str, state: &mut PartitionState| {
+        let bump = bumpalo::Bump::new();
+        with(state, |s| s.absorb(a, &event(document(&bump, line)), AT, &LIMITS, &mut Vec::new()));
+    };
+    call(r#"["open",1,{"id":"c","name":"f"}]"#, &mut state);
+    log.take(&state);
+    state.accept();
+    let before = answers(&state);
+    let part = |n: u32| (sluicegate::engine::event::Slot(n, 0), None);
+    for round in 0..2 {
+        state.begin();
+        with(&mut state, |s| {
+            s.seal_call(a, sluicegate::engine::event::Slot(1, 0), [1; 16], true);
+            s.thought(a, part(0).0, |so_far| [so_far[0] + 3, 4]);
+            s.thought(a, part(0).0, |so_far| [so_far[0] + 3, 5]);
+            s.seal_part(a, part(0), [2; 16], false);
+            // Without an id the latest word holds; with one, every word does, at the place of the first.
+            s.seal_part(a, part(2), [3; 16], false);
+            s.seal_part(a, part(2), [4; 16], false);
+            s.seal_part(a, (part(3).0, Some([9; 16])), [5; 16], false);
+            s.seal_part(a, (part(7).0, Some([9; 16])), [6; 16], false);
+            let known = &s.conversation().exchanges[&a];
+            let shown: Vec<_> = known.seals.iter().map(|seal| (seal.slot.0, seal.seal, seal.thought)).collect();
+            let seal = |byte: u8| Some([byte; 16]);
+            let none = [0, 0];
+            assert_eq!(shown, [(0, seal(2), [6, 5]), (2, seal(4), none), (3, seal(5), none), (3, seal(6), none)]);
+            assert!(known.seals_required && !known.seals_omitted);
+            assert!(s.conversation().calls.values().any(|call| call.seal == seal(1)));
+            for at in 0..100 {
+                s.seal_part(n, part(at), [at as u8; 16], false);
+            }
+            let many = &s.conversation().exchanges[&n];
+            assert!(many.seals.len() == 64 && many.seals_omitted && !many.seals_required);
+        });
+        if round == 0 {
+            state.rollback();
+            assert_eq!(answers(&state), before);
+        }
+    }
+    log.take(&state);
+    state.accept();
+    assert_eq!(answers(&log.restore()), answers(&state));
+}

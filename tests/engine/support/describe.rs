@@ -139,6 +139,11 @@ fn rpc(rpc: &Rpc<'_>) -> String {
     format!("rpc {from}{} {says}", option("id", rpc.id))
 }
 
+/// The beginning of what may be long.
+fn short(value: Value<'_>) -> String {
+    raw(value).chars().take(24).collect()
+}
+
 /// An event as one line.
 pub fn describe(event: &Event<'_>) -> String {
     match event {
@@ -167,6 +172,12 @@ pub fn describe(event: &Event<'_>) -> String {
         Event::ServerResult { result: item, closes } => {
             format!("server-result closes={closes} {}", result(item))
         }
+        Event::Signed { slot, of_call, seal, id, required } => {
+            let of = if *of_call { "call" } else { "part" };
+            let required = if *required { " required" } else { "" };
+            format!("signed {of} {}.{} {}{}{required}", slot.0, slot.1, short(*seal), option("id", *id))
+        }
+        Event::Thought { slot, text } => format!("thought {}.{} {}", slot.0, slot.1, short(*text)),
         Event::Stop(Stop { client, provider, choice }) => {
             let choice = choice.map_or(String::new(), |c| format!(" choice={c}"));
             format!("stop client={} provider={}{choice}", fate(*client), fate(*provider))

@@ -97,6 +97,12 @@ fn end(client: Fate, provider: Fate, out: &mut Translated<'_>) {
     out.events.push(Event::End { choice: None });
 }
 
+fn drop_signed(from: usize, out: &mut Translated<'_>) {
+    let kept: Vec<Event<'_>> =
+        out.events.drain(from..).filter(|event| !matches!(event, Event::Signed { .. })).collect();
+    out.events.extend(kept);
+}
+
 /// What the model says in its turn: sound and text, and what Gemini itself runs.
 fn content<'r>(content: Value<'r>, out: &mut Translated<'r>) {
     if content.kind() != Kind::Object {
@@ -105,6 +111,8 @@ fn content<'r>(content: Value<'r>, out: &mut Translated<'r>) {
     if let Some(turn) = field(content, "modelTurn", out) {
         let before = out.events.len();
         parts::of_content(turn, 0, out);
+        // Its history is kept by the connection: nothing comes back.
+        drop_signed(before, out);
         // Most messages are sound, of which nothing begins.
         if out.events.len() > before {
             out.events.insert(before, Event::Begin { id: None, again: false });

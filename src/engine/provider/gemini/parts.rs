@@ -61,6 +61,17 @@ pub(super) fn of_content<'r>(content: Value<'r>, choice: u32, out: &mut Translat
     let parts = list(content, "parts", out);
     for part in parts {
         self::part(part, choice, out);
+        signed(part, choice, out);
+    }
+}
+
+/// What Gemini signed stands beside what the part carries, of a streamed call on its first piece.
+fn signed<'r>(part: Value<'r>, choice: u32, out: &mut Translated<'r>) {
+    let seal = field(part, "thoughtSignature", out).filter(|seal| seal.kind() == Kind::String && seal.raw().len() > 2);
+    if let Some(seal) = seal {
+        let of_call = matches!(payload(part), Payload::One("functionCall", _));
+        let slot = Slot::arrival(choice);
+        out.events.push(Event::Signed { slot, of_call, seal, id: None, required: true });
     }
 }
 

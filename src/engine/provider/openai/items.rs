@@ -53,6 +53,9 @@ pub(super) fn item<'r>(item: Value<'r>, slot: Slot, listed: bool, out: &mut Tran
     if kind == "message" {
         message(item, listed, out);
     }
+    if let Some(seal) = named(item, "encrypted_content").filter(|_| kind == "reasoning") {
+        out.events.push(Event::Signed { slot, of_call: false, seal, id: named(item, "id"), required: false });
+    }
     if listed {
         return;
     }
