@@ -62,6 +62,8 @@ const FLAG: usize = 7;
 const SELECTORS: usize = 3;
 /// Characters without width that follow one another where text needs two.
 const ZERO_WIDTHS: usize = 8;
+/// References inside one another that are undone.
+const MOST_ENTITIES: usize = 3;
 /// Letters that stand alone one after the other before they are taken for a word.
 const SPACED: usize = 5;
 
@@ -412,8 +414,19 @@ fn letter(ix: u32) -> char {
     char::from_u32(u32::from('a') + ix).unwrap_or('a')
 }
 
-/// An HTML character reference at the start, and its length.
+/// An HTML character reference at the start, and its length. One inside another (`&amp;#105;`) is undone too.
 fn entity(text: &str) -> Option<(char, usize)> {
+    let (mut c, mut len) = reference(text.get(1..)?)?;
+    len += 1;
+    for _ in 0..MOST_ENTITIES {
+        let Some((inner, more)) = text.get(len..).filter(|_| c == '&').and_then(reference) else { break };
+        (c, len) = (inner, len + more);
+    }
+    Some((c, len))
+}
+
+/// What stands behind an ampersand, and its length.
+fn reference(text: &str) -> Option<(char, usize)> {
     const NAMED: [(&str, char); 14] = [
         ("amp", '&'),
         ("lt", '<'),
@@ -430,8 +443,8 @@ fn entity(text: &str) -> Option<(char, usize)> {
         ("period", '.'),
         ("newline", '\n'),
     ];
-    let end = text.bytes().take(12).position(|b| b == b';')?;
-    let name = text.get(1..end)?;
+    let end = text.bytes().take(11).position(|b| b == b';')?;
+    let name = text.get(..end)?;
     let code = |digits: &str, radix| u32::from_str_radix(digits, radix).ok().and_then(char::from_u32);
     let c = match name.strip_prefix('#') {
         Some(digits) => match digits.strip_prefix(['x', 'X']) {

@@ -98,6 +98,11 @@ impl Mark {
         self.is_sign() && !matches!(self, CommentOpen | CommentClose | Invisible | About | Mark::Gate(_))
     }
 
+    /// A bid whose object is awaited, over an empty line too.
+    pub fn is_bid(self) -> bool {
+        matches!(self, Verb { weak: false })
+    }
+
     /// A sentence is not cut shortly behind it.
     pub fn begins_a_bid(self) -> bool {
         matches!(self, Verb { weak: false } | Object { weak: false } | Alone(..) | Model)
@@ -246,9 +251,10 @@ pub(super) const PHRASES: &[(Mark, &str)] = &[
     ),
     (
         Say,
-        "say;state that;state the;state:;print;output;write;reply;respond;tell;answer;repeat;sagen;sage;antworte;schreibe;gib;dites;dis;\
-         indiquez;affirmez;declara;di;diga;afirma;responde;escribe;rispondi;scrivi;dichiara;diga;escreva;responda;\
-         скажи*;напиши*;ответь*;说;声明;回答;输出;述べて;答えて;言って;출력*;말하*;kahein;कहें;बताएं;বলুন;nyatakan;katakan;وقل;قل",
+        "say;state that;state the;state:;print;output;write;reply;respond;tell;answer;repeat;sagen;sage;antworte;\
+         schreibe;gib;dites;dis;indiquez;affirmez;declara;di;diga;afirma;responde;escribe;rispondi;scrivi;dichiara;\
+         diga;escreva;responda;скажи*;напиши*;ответь*;说;声明;回答;输出;述べて;答えて;言って;출력*;말하*;kahein;कहें;बताएं;বলুন;nyatakan;\
+         katakan;وقل;قل",
     ),
     (
         Reply,
@@ -356,14 +362,15 @@ pub(super) const PHRASES: &[(Mark, &str)] = &[
         Alone(OverridePhrase, 60),
         "ignore everything above;ignore the above;ignore all of the above;ignore everything before;\
          ignore everything prior;ignore what i said;ignore what you were told;forget everything;\
-         forget all of the above;forget the above;forget what you were told;disregard the above;disregard everything;\
-         disregard all of the above;disregard all the above;ignore all the above;ignore any above;ignore above;\
-         disregard above;ignore the user;ignore my previous;ignore the webpage;ignore the document;\
-         ignore the article;ignore the text above;ignore the rest of;ignore everything else;ignore all safety;\
-         ignore all other;vergiss alles;ignoriere alles;oublie tout;oubliez tout;ignore tout ce qui precede;\
-         olvida todo;ignora todo lo anterior;ignora lo anterior;olvida lo anterior;dimentica tutto;ignora tutto;\
-         ignora quanto sopra;ignora il testo precedente;esqueca tudo;ignore tudo;ignore o texto acima;забудь все;\
-         игнорируй все;忽略以上;忽略上面;忽略上述;忘记之前;忘记一切;忘掉之前;上記を無視;以上を無視;これまでの内容を無視;위의 내용을 무시",
+         forget all of the above;forget the above;forget what you were told;disregard what you were told;\
+         disregard the above;disregard everything;disregard all of the above;disregard all the above;\
+         ignore all the above;ignore any above;ignore above;disregard above;ignore the user;ignore my previous;\
+         ignore the webpage;ignore the document;ignore the article;ignore the text above;ignore the rest of;\
+         ignore everything else;ignore all safety;ignore all other;vergiss alles;ignoriere alles;oublie tout;\
+         oubliez tout;ignore tout ce qui precede;olvida todo;ignora todo lo anterior;ignora lo anterior;\
+         olvida lo anterior;dimentica tutto;ignora tutto;ignora quanto sopra;ignora il testo precedente;esqueca tudo;\
+         ignore tudo;ignore o texto acima;забудь все;игнорируй все;忽略以上;忽略上面;忽略上述;忘记之前;忘记一切;忘掉之前;上記を無視;以上を無視;\
+         これまでの内容を無視;위의 내용을 무시",
     ),
     (
         Alone(OverridePhrase, 45),
@@ -396,7 +403,9 @@ pub(super) const PHRASES: &[(Mark, &str)] = &[
     (Alone(OverridePhrase, 20), "from now on;from this moment on;henceforth;from here on"),
     (
         Alone(OverridePhrase, 50),
-        "before you can solve the task;task that i gave you;task i gave you;stop what you're doing;\
+        "instructions are void;instructions are now void;instructions no longer apply;\
+         instructions are no longer valid;instructions are cancelled;instructions have been cancelled;\
+         before you can solve the task;task that i gave you;task i gave you;stop what you're doing;\
          stop what you are doing;stop what you''re doing;stop your current task;hold translation;\
          do the following first;do the following instead;instead of the above;instead of translating;instead, output;\
          instead, say;instead, print;instead, reply;ignore below;ignore all further;ignore everything below;\
@@ -450,14 +459,14 @@ pub(super) const PHRASES: &[(Mark, &str)] = &[
     ),
     (
         Alone(ModelOrder, 45),
-        "you must now call;you must call;you must immediately;you must now;if you are an ai;\
-         if you are a language model;if you are an llm;if you're an ai;if you are an assistant;ai assistant reading;\
-         assistant reading this;note to ai;note to the ai;note for ai;note to the bot;note for the assistant;\
-         important for the assistant;instruction for ai;instructions for ai;instructions to the assistant;\
-         instructions for the assistant;message to the ai;attention ai;for ai agents;for ai coding agents;\
-         for ai assistants;ai agents integrating;when you process this;when you read this;when you summarize this;\
-         when summarizing this;when processing this;when reading this document;before you can continue;\
-         before you reply;before you respond;before you answer;\
+        "you must now call;you must call;you must immediately;you must now;before using any other tool;\
+         before you use any other tool;before any other tool;if you are an ai;if you are a language model;\
+         if you are an llm;if you're an ai;if you are an assistant;ai assistant reading;assistant reading this;\
+         note to ai;note to the ai;note for ai;note to the bot;note for the assistant;important for the assistant;\
+         instruction for ai;instructions for ai;instructions to the assistant;instructions for the assistant;\
+         message to the ai;attention ai;for ai agents;for ai coding agents;for ai assistants;ai agents integrating;\
+         when you process this;when you read this;when you summarize this;when summarizing this;when processing this;\
+         when reading this document;before you can continue;before you reply;before you respond;before you answer;\
          for all future tasks;for the remainder of the task;for the rest of this task;\
          for the rest of this conversation;from this point forward;do exactly what it says;and do what it says;\
          and follow its instructions;then execute it as a command;to your long-term memory;\
@@ -468,17 +477,19 @@ pub(super) const PHRASES: &[(Mark, &str)] = &[
     (Alone(ModelOrder, 30), "before replying;before responding;before answering"),
     (
         Alone(Exfiltration, 40),
-        "exfiltrate;word for word;send me your;send me the password;tell me the password;tell me your password;\
-         give me the password;what is your secret key;what is the password",
+        "exfiltrate;~/.ssh/id_rsa;~/.ssh/id_ed25519;~/.aws/credentials;word for word;send me your;\
+         send me the password;tell me the password;tell me your password;give me the password;\
+         what is your secret key;what is the password",
     ),
     (Role, "system;human;user;assistant;developer;tool;system prompt"),
     (CommentOpen, "<!--"),
     (CommentClose, "-->"),
     (
         Invisible,
-        "display:none;display: none;visibility:hidden;visibility: hidden;font-size:0;font-size: 0;font-size:0px;font-size: 0px;font-size:1px;\
-         font-size: 1px;opacity:0;opacity: 0;color:white;color: white;color:#fff;color: #fff;color:transparent;\
-         color: transparent;aria-hidden=\"true\";left:-9999px;left: -9999px;[//]: #;[comment]: <>;[comment]: #",
+        "display:none;display: none;visibility:hidden;visibility: hidden;font-size:0;font-size: 0;font-size:0px;\
+         font-size: 0px;font-size:1px;font-size: 1px;opacity:0;opacity: 0;color:white;color: white;color:#fff;\
+         color: #fff;color:transparent;color: transparent;aria-hidden=\"true\";left:-9999px;left: -9999px;[//]: #;\
+         [comment]: <>;[comment]: #",
     ),
     (Image, "!["),
     (
@@ -499,5 +510,5 @@ pub(super) const JOINED: [&[&str]; 4] = [
     &["ignore", "disregard", "forget", "override", "bypass"],
     &["", "all", "any", "the", "your", "all the", "all of", "all of your"],
     &["", "previous", "prior", "above", "earlier", "preceding", "system", "safety"],
-    &["instructions", "instruction", "prompts", "rules", "guidelines", "directions", "directives"],
+    &["instruction", "prompts", "rules", "guidelines", "directions", "directives"],
 ];

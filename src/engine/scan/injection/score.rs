@@ -100,7 +100,7 @@ fn meet(view: &View, sentence: &Range<usize>, hit: Hit, met: &mut Met, scores: &
             if turned(view, met.not, hit) {
                 return;
             }
-            let told = beside(met.told, hit, 2) && !bidden(view, sentence, hit);
+            let told = beside(met.told, hit, 2) && (!bidden(view, sentence, hit) || permitted(view, hit));
             if !told && !met.verb.is_some_and(|(known, weak)| !weak && hit.start - known.end.min(hit.start) < 30) {
                 met.verb = Some((hit, weak));
             }
@@ -192,11 +192,17 @@ fn turned(view: &View, not: Option<Hit>, verb: Hit) -> bool {
     between.is_some_and(|between| between.len() < 12 && BETWEEN.contains(&between.trim()))
 }
 
-/// A verb behind `to` or `can` is still a bid to the one who reads: `you have to ignore`, `i want you to ignore`.
+/// A verb behind `to` or `will` is still a bid to the one who reads: `you have to ignore`, `i want you to ignore`.
 fn bidden(view: &View, sentence: &Range<usize>, hit: Hit) -> bool {
     let from = sentence.start.max(hit.start.saturating_sub(24));
     let before = (from..hit.start).find_map(|at| view.text.get(at..hit.start)).unwrap_or_default();
     ["you ", "need to ", "have to ", "must "].iter().any(|bid| before.contains(bid))
+}
+
+/// A permission is no bid: `you can ignore the instructions above if`.
+fn permitted(view: &View, hit: Hit) -> bool {
+    let before = view.text.get(..hit.start).unwrap_or_default();
+    ["can ", "may ", "might ", "could "].iter().any(|permit| before.ends_with(permit))
 }
 
 /// A verb before an object, and the scope between them or around it.
