@@ -168,7 +168,11 @@ fn one_index_for_all() {
     // Ids again, in between: which one is added to cannot be told.
     let mut mixed = chunks();
     mixed.extend([calls(json!([open(0, "a", "f", "")])), done()]);
-    let blocked = ["a f block args_mismatch", r#"b f allow {"x":2}"#, "a f block args_mismatch"];
+    let blocked = [
+        "a f block args_mismatch",
+        r#"b f allow {"x":2}"#,
+        "a f block args_mismatch+duplicate_call_id(other_arguments)",
+    ];
     stream(mixed, &blocked);
     // Without ids the texts run together.
     let merged = json!([open(0, "", "f", "{\"x\":1}"), open(0, "", "f", "{\"x\":2}")]);

@@ -43,6 +43,7 @@ mod providers;
 mod recorded;
 mod recorded_effects;
 mod render;
+mod repeats;
 mod schema;
 mod scopes;
 mod secrets;

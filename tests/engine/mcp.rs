@@ -1008,11 +1008,11 @@ fn host_events_of_equal_ids_mean_the_call_that_fits() {
         (Some("a"), "find", &one, "tool_start find 1 allow []"),
         (Some("b"), "find", &two, "tool_start find 1 allow []"),
         (Some("b"), "read", &two, "tool_start read 1 allow []"),
-        (Some("a"), "find", &two, "tool_start find 1 block [started_with_other_arguments]"),
-        (Some("b"), "find", &one, "tool_start find 1 block [started_with_other_arguments]"),
+        (Some("a"), "find", &two, "tool_start find 1 block [started_with_other_arguments,duplicate_start]"),
+        (Some("b"), "find", &one, "tool_start find 1 block [started_with_other_arguments,duplicate_start]"),
         // Without a server the arguments tell.
-        (None, "find", &one, "tool_start find 1 allow []"),
-        (None, "find", &two, "tool_start find 1 allow []"),
+        (None, "find", &one, "tool_start find 1 block [duplicate_start]"),
+        (None, "find", &two, "tool_start find 1 block [duplicate_start]"),
     ] {
         let gave = c.host("tool.started", server, start(tool, sha));
         assert_eq!(gave.line(), expected, "{server:?}");

@@ -8,9 +8,10 @@
 //! is none.
 
 use super::Run;
+use super::content::Content;
 use super::definitions::Declared;
 use super::publish::Draft;
-use super::result::{Content, Copied, Said, Settled, mark_answered};
+use super::result::{Copied, Said, Settled, mark_answered};
 use crate::engine::digest::{Role, hex, push_json_string, sha256, short};
 use crate::engine::event::{
     Args, CallFacts, Event, Executor, Fate, Form, ItemStatus, Method, Name, Rpc, RpcSays, Side, Slot, Stop, Tools,

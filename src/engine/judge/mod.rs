@@ -5,6 +5,7 @@
 //! [`Out`]. Nothing here knows a provider's wire shape or a policy's rule.
 
 mod call;
+mod content;
 mod definitions;
 mod expiry;
 mod loss;

@@ -40,6 +40,7 @@ impl Naming<'_> {
                 continue;
             }
             sources.push(source);
+            let (n, call) = first_of(session, self.id, (n, call));
             let barred = call.status != CallStatus::Final || call.cancelled;
             let exact = call.sha256.is_some_and(|sha| is_hex(self.arguments_sha256, &sha));
             found = found.max(Some((barred, exact, !done(call), n)));
@@ -50,7 +51,17 @@ impl Naming<'_> {
 
 /// The call of a model's that has this id: requests and responses of models name no others.
 pub(super) fn model_call(session: &Session<'_>, id: &[u8]) -> Option<u32> {
-    session.calls_by_id(id).find(|(_, call)| !is_rpc(session, call)).map(|(n, _)| n)
+    let latest = session.calls_by_id(id).find(|(_, call)| !is_rpc(session, call));
+    latest.map(|latest| first_of(session, id, latest).0)
+}
+
+/// Where a response says one and the same call again, what follows answers the first of them.
+fn first_of<'s>(session: &'s Session<'_>, id: &[u8], (n, call): (u32, &'s Call)) -> (u32, &'s Call) {
+    let same = |other: &Call| {
+        let known = call.sha256.is_some() && other.sha256 == call.sha256;
+        known && other.exchange == call.exchange && other.status == call.status && other.name == call.name
+    };
+    session.calls_by_id(id).filter(|(_, other)| same(other)).last().unwrap_or((n, call))
 }
 
 impl<'r> Run<'_, 'r> {

@@ -1,21 +1,21 @@
 //! Judging tool outputs: raw host results, results in requests, and results of tools that the provider ran.
 
+use super::content::Content;
 use super::pairing::{Naming, model_call, tool_of};
 use super::publish::Draft;
-use super::texts::{blocks, text_after};
+use super::texts::text_after;
 use super::{Run, call};
-use crate::engine::digest::{Role, short};
+use crate::engine::digest::short;
 use crate::engine::event::{Failure, Name, Part, ResultItem, ResultShape};
-use crate::engine::json::{self, JsonLimits, Kind, Value};
+use crate::engine::json::{self, JsonLimits, Value};
 use crate::engine::layer::{Edit, Layer};
-use crate::engine::policy::{Evidence, Medium, Place, Profile, ResultSubject, Subject, growth, names_of};
+use crate::engine::policy::{Evidence, Medium, Place, Profile, ResultSubject, Subject, growth, names_of, says_failed};
 use crate::engine::provider;
 use crate::engine::redact::{self, error_form};
 use crate::engine::state::{Call, ResultFact, Session};
 use crate::engine::verdict::{Checkpoint, Decision, SubjectOut, engine_finding};
 use crate::engine::wire::Envelope;
 use crate::engine::{Input, Observation, OnBlock};
-use std::borrow::Cow;
 
 /// What judging one result gave.
 pub(super) struct Judged<'r> {
@@ -73,23 +73,11 @@ pub(super) struct Said {
 impl Said {
     pub fn of(result: &ResultItem<'_>, call: Option<u32>) -> Self {
         let failed = match result.failure {
-            Failure::Unsaid => None,
             Failure::Ok => Some(false),
-            Failure::Failed => Some(true),
+            _ => says_failed(result).then_some(true),
         };
         Self { from_host: result.shape == ResultShape::Host, failed, call }
     }
-}
-
-/// A result as the policies and the state see it.
-pub(super) struct Content {
-    digest: [u8; 32],
-    call_id: [u8; 16],
-    /// It has one.
-    named: bool,
-    /// Decoded text, bytes.
-    text_bytes: u64,
-    bytes: u64,
 }
 
 impl<'a, 'r> Run<'a, 'r> {
@@ -155,10 +143,10 @@ impl<'a, 'r> Run<'a, 'r> {
         let known = session.result(&content.call_id, &short(content.digest)).cloned();
         let key = self.key_for(session, result, found);
         // One that says otherwise whether its tool failed is another one.
-        let judged_before = known.as_ref().is_some_and(|fact| {
-            let same_flag = (fact.failed == Some(true)) == (result.failure == Failure::Failed);
-            fact.policy == key && same_flag
-        });
+        let said = Said::of(result, found);
+        let judged_before = known
+            .as_ref()
+            .is_some_and(|fact| fact.policy == key && (fact.failed == Some(true)) == (said.failed == Some(true)));
         let withheld = known.as_ref().map_or(Decision::Allow, |fact| fact.withheld);
         if let Some(fact) = &known
             && judged_before
@@ -404,51 +392,6 @@ impl<'a, 'r> Run<'a, 'r> {
                 draft.findings.push(engine_finding("unknown_part", place, Evidence::None));
             }
         }
-    }
-
-    /// Digest and sizes of a result, over its decoded parts, so that the same text compares equal however it
-    /// is wrapped.
-    pub(super) fn content(&self, result: &ResultItem<'r>, id: &[u8]) -> Content {
-        let (mut text_bytes, mut bytes) = (0u64, 0u64);
-        for part in &result.parts {
-            let (length, is_text) = match part {
-                Part::Text(value) => (value.text().map_or(0, |text| text.len()), true),
-                Part::Json(value) => (value.span().len(), true),
-                Part::Media { value, .. } | Part::Opaque { value, .. } => (value.span().len(), false),
-            };
-            bytes += length as u64;
-            text_bytes += if is_text { length as u64 } else { 0 };
-        }
-        // Where results bear no id, the tool tells them apart.
-        let tool = if id.is_empty() { tool_of(result) } else { Cow::default() };
-        let call_id = short(self.keyed().digest(Role::CallId, &[id, &tool]));
-        Content { digest: self.unwrapped(result), call_id, named: !id.is_empty(), text_bytes, bytes }
-    }
-
-    /// The digest of what a result says, whatever wire form it says it in.
-    fn unwrapped(&self, result: &ResultItem<'_>) -> [u8; 32] {
-        let mut stream = self.keyed().stream(Role::Content);
-        let mut feed = |part: &[u8]| {
-            // A stream of a command that said nothing is no part of what it said.
-            if !part.is_empty() {
-                stream.part(part);
-            }
-        };
-        let mut read = |value: Value<'_>| match value.kind() {
-            Kind::String => feed(&value.text().unwrap_or_default()),
-            _ => feed(value.raw()),
-        };
-        for part in &result.parts {
-            match part {
-                Part::Json(value) => match blocks(result.shape, *value) {
-                    Some(texts) => texts.into_iter().for_each(&mut read),
-                    None => read(*value),
-                },
-                Part::Text(value) => read(*value),
-                Part::Media { value, .. } | Part::Opaque { value, .. } => read(*value),
-            }
-        }
-        stream.finish()
     }
 
     /// The settings under which a result would be judged, in short.

@@ -9,9 +9,9 @@ use super::{
     Meta, Mode, OnePolicy, OptionsProblem, Policy, PolicySettings, Profile, Report, Subject, View,
     sg01_output_bounds::OutputBounds, sg02_failure_signals::FailureSignals, sg03_verbatim_turns::VerbatimTurns,
     sg04_argument_checks::ArgumentChecks, sg05_render_safety::RenderSafety, sg06_pinned_tools::PinnedTools,
-    sg08_final_arguments::FinalArguments, sg09_pure_results::PureResults, sg10_call_pairing::CallPairing,
-    sg11_secret_leaks::SecretLeaks, sg12_injected_instructions::InjectedInstructions, sg13_media_results::MediaResults,
-    sg14_server_results::ServerResults, sg15_verdict_bypass::VerdictBypass,
+    sg07_call_idempotency::CallIdempotency, sg08_final_arguments::FinalArguments, sg09_pure_results::PureResults,
+    sg10_call_pairing::CallPairing, sg11_secret_leaks::SecretLeaks, sg12_injected_instructions::InjectedInstructions,
+    sg13_media_results::MediaResults, sg14_server_results::ServerResults, sg15_verdict_bypass::VerdictBypass,
 };
 use crate::engine::Problem;
 use crate::engine::decision::Decision;
@@ -68,6 +68,7 @@ registry! {
     sg04: ArgumentChecks = "sg04_argument_checks.rs",
     sg05: RenderSafety = "sg05_render_safety.rs",
     sg06: PinnedTools = "sg06_pinned_tools.rs",
+    sg07: CallIdempotency = "sg07_call_idempotency.rs",
     sg08: FinalArguments = "sg08_final_arguments.rs",
     sg09: PureResults = "sg09_pure_results.rs",
     sg10: CallPairing = "sg10_call_pairing.rs",

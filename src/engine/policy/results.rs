@@ -5,7 +5,7 @@ use crate::engine::state::Call;
 use std::borrow::Cow;
 
 /// How a failure is said where the provider has no flag (`untrusted-tool-outputs`, row *Signalling failure*).
-pub(super) const ERROR_PREFIX: &str = "[TOOL ERROR]";
+pub const ERROR_PREFIX: &str = "[TOOL ERROR]";
 
 /// The name of its tool: its own, else its call's.
 pub(super) fn tool_name<'a>(result: &ResultItem<'a>, call: Option<&'a Call>) -> Option<Cow<'a, [u8]>> {
@@ -32,6 +32,6 @@ pub(super) fn has_error_prefix(result: &ResultItem<'_>) -> bool {
 }
 
 /// It says that its tool failed, by the provider's own means or in its text.
-pub(super) fn says_failed(result: &ResultItem<'_>) -> bool {
+pub fn says_failed(result: &ResultItem<'_>) -> bool {
     result.failure == Failure::Failed || has_error_prefix(result)
 }

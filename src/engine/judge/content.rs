@@ -1,0 +1,75 @@
+//! What a result says, whatever wire form it says it in: its digest and sizes.
+
+use super::Run;
+use super::pairing::tool_of;
+use super::texts::blocks;
+use crate::engine::digest::{Role, short};
+use crate::engine::event::{Part, ResultItem};
+use crate::engine::json::{Kind, Value};
+use crate::engine::policy::ERROR_PREFIX;
+use std::borrow::Cow;
+
+/// A result as the policies and the state see it.
+pub(super) struct Content {
+    pub digest: [u8; 32],
+    pub call_id: [u8; 16],
+    /// It has one.
+    pub named: bool,
+    /// Decoded text, bytes.
+    pub text_bytes: u64,
+    pub bytes: u64,
+}
+
+impl<'a, 'r> Run<'a, 'r> {
+    /// Digest and sizes of a result, over its decoded parts, so that the same text compares equal however it
+    /// is wrapped.
+    pub(super) fn content(&self, result: &ResultItem<'r>, id: &[u8]) -> Content {
+        let (mut text_bytes, mut bytes) = (0u64, 0u64);
+        for part in &result.parts {
+            let (length, is_text) = match part {
+                Part::Text(value) => (value.text().map_or(0, |text| text.len()), true),
+                Part::Json(value) => (value.span().len(), true),
+                Part::Media { value, .. } | Part::Opaque { value, .. } => (value.span().len(), false),
+            };
+            bytes += length as u64;
+            text_bytes += if is_text { length as u64 } else { 0 };
+        }
+        // Where results bear no id, the tool tells them apart.
+        let tool = if id.is_empty() { tool_of(result) } else { Cow::default() };
+        let call_id = short(self.keyed().digest(Role::CallId, &[id, &tool]));
+        Content { digest: self.unwrapped(result), call_id, named: !id.is_empty(), text_bytes, bytes }
+    }
+
+    /// The digest of what a result says, whatever wire form it says it in.
+    pub(super) fn unwrapped(&self, result: &ResultItem<'_>) -> [u8; 32] {
+        let mut stream = self.keyed().stream(Role::Content);
+        let mut first = true;
+        let mut feed = |part: &[u8]| {
+            // That it failed is said beside what it says, where a provider has a flag for it.
+            let part = match part.strip_prefix(ERROR_PREFIX.as_bytes()).filter(|_| first) {
+                Some(rest) => rest.trim_ascii_start(),
+                None => part,
+            };
+            // A stream of a command that said nothing is no part of what it said.
+            if !part.is_empty() {
+                stream.part(part);
+                first = false;
+            }
+        };
+        let mut read = |value: Value<'_>| match value.kind() {
+            Kind::String => feed(&value.text().unwrap_or_default()),
+            _ => feed(value.raw()),
+        };
+        for part in &result.parts {
+            match part {
+                Part::Json(value) => match blocks(result.shape, *value) {
+                    Some(texts) => texts.into_iter().for_each(&mut read),
+                    None => read(*value),
+                },
+                Part::Text(value) => read(*value),
+                Part::Media { value, .. } | Part::Opaque { value, .. } => read(*value),
+            }
+        }
+        stream.finish()
+    }
+}
