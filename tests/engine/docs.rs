@@ -297,3 +297,43 @@ fn the_pages_of_the_policies_are_fresh() {
     let rows = catalogue("", &|meta| format!("docs/policies/{}.md", meta.code));
     fresh(README, &format!("{before}{begin}{rows}{end}{after}"));
 }
+
+/// Every row of `docs/checklist.md` names examples that run.
+#[test]
+fn every_line_of_the_checklist_is_shown_by_an_example() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/checklist.md");
+    let page = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{path}: {e}"));
+    let (examples, table) = (examples::all(), examples::table());
+    let runs =
+        |example: &Example, provider: &str| table.keys().any(|(name, p)| *name == example.name && *p == provider);
+    let (mut rows, mut missing) = (0, Vec::new());
+    for row in page.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |")) {
+        let [.., judged, providers] = row.split(" | ").collect::<Vec<_>>()[..] else { continue };
+        if !judged.starts_with("SG") {
+            continue;
+        }
+        rows += 1;
+        let all: Vec<&str> = Provider::ALL.iter().map(|p| p.name()).collect();
+        let providers = if providers == "every" { all } else { providers.split(", ").collect() };
+        let mut code = "";
+        for word in judged.split([' ', ',']).filter(|word| !word.is_empty()) {
+            if word.starts_with("SG") {
+                code = word;
+                continue;
+            }
+            let rule = word.trim_matches('`');
+            let shows = |example: &&Example| match word {
+                "holds" => example.holds(),
+                _ => example.rules.iter().any(|known| known == rule),
+            };
+            for provider in &providers {
+                let mut own = examples.iter().filter(|example| example.code == code).filter(shows);
+                if !own.any(|example| runs(example, provider)) {
+                    missing.push(format!("{code} {rule} for {provider}"));
+                }
+            }
+        }
+    }
+    assert!(rows > 30, "{rows} rows read");
+    assert!(missing.is_empty(), "no example runs: {}", missing.join("; "));
+}
