@@ -72,6 +72,11 @@ const SCENES: &[(&str, &str)] = &[
     ("ops-early", "started too early"),
     ("ops-logs", "oversize result"),
     ("ops-history", "oversize result in a request"),
+    ("vault-read", "a key in an output"),
+    ("page-trap", "instructions in a web page"),
+    ("job-failed", "a stack trace in a failure"),
+    ("report-view", "a script in what is shown"),
+    ("pay-anyway", "started despite its block"),
     ("ops-broken", "not an event"),
 ];
 
