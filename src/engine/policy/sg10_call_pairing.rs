@@ -44,13 +44,16 @@
 //! ```example orphan_result: gemini.generate_content
 //! event model.request {"contents":[{"role":"user","parts":[{"functionResponse":{"name":"lookup","response":{"result":"open"}}}]}]}
 //! ```
-//! ```example duplicate_answer: openai.chat
+//! ```example duplicate_answer: openai.responses, xai.responses
+//! event model.request {"input":[{"role":"user","content":"go on"},{"type":"function_call","call_id":"c1","name":"lookup","arguments":"{}"},{"type":"function_call_output","call_id":"c1","output":"open"},{"type":"function_call_output","call_id":"c1","output":"shut"}]}
+//! ```
+//! ```example duplicate_answer: openai.chat, xai.chat
 //! event model.request {"messages":[{"role":"user","content":"go on"},{"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"lookup","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c1","content":"open"},{"role":"tool","tool_call_id":"c1","content":"shut"}]}
 //! ```
 //! ```example wrong_role, missing_result: anthropic.messages
 //! event model.request {"messages":[{"role":"user","content":"go on"},{"role":"assistant","content":[{"type":"tool_use","id":"toolu_1","name":"lookup","input":{}},{"type":"tool_result","tool_use_id":"toolu_1","content":"open"}]}]}
 //! ```
-//! ```example split_results: openai.chat
+//! ```example split_results: openai.chat, xai.chat
 //! event model.request {"messages":[{"role":"user","content":"go on"},{"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"lookup","arguments":"{}"}},{"id":"c2","type":"function","function":{"name":"lookup","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c1","content":"open"},{"role":"user","content":"and?"},{"role":"tool","tool_call_id":"c2","content":"shut"}]}
 //! ```
 //! ```example wrong_position: openai.responses
