@@ -207,6 +207,16 @@ fn the_pure_zone_names_no_effect() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// This machine's load is no property of the engine: what must not be slow is given so much work that a slow way
+/// does not end, and what it costs is measured in `benches/`.
+#[test]
+fn no_engine_test_reads_a_clock() {
+    let clock = ["Ins", "tant::now"].concat();
+    for path in sources("tests/engine") {
+        assert!(!code(&path).contains(&clock), "{}", module(&path).join("::"));
+    }
+}
+
 #[test]
 fn only_the_adapters_name_the_client() {
     let adapters = ["kafka", "restore", "embedded"];
