@@ -83,7 +83,7 @@ pub fn view(text: &[u8]) -> View {
     }
     builder.end_run(at);
     let mut view = builder.view;
-    let spaces = spaced_out(&view.text, &view.seams());
+    let spaces = spaced_out(&view.text, &view.seams(), &view.lines);
     if !spaces.is_empty() {
         view = view.without(&spaces);
     }
@@ -488,8 +488,9 @@ fn hex(digits: &[u8]) -> Option<u32> {
     digits.iter().try_fold(0, |value, digit| Some(value * 16 + char::from(*digit).to_digit(16)?))
 }
 
-/// The marks between letters that stand alone: `i g n o r e`, `i.g.n.o.r.e`. One kind of mark per word.
-fn spaced_out(text: &str, seams: &[usize]) -> Vec<Range<usize>> {
+/// The marks between letters that stand alone: `i g n o r e`, `i.g.n.o.r.e`. One kind of mark per word, and no word goes
+/// on behind an empty line: a copy may part the text there.
+fn spaced_out(text: &str, seams: &[usize], lines: &[(u32, bool)]) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let bytes = text.as_bytes();
     let letter = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_alphabetic);
@@ -506,8 +507,9 @@ fn spaced_out(text: &str, seams: &[usize]) -> Vec<Range<usize>> {
             continue;
         };
         let alone = |at: usize| letter(at) && !bytes.get(at + 1).is_some_and(u8::is_ascii_alphanumeric);
+        let apart = |at: usize| lines.binary_search(&(at as u32, true)).is_ok();
         let mut last = at;
-        while mark(last + 1) == Some(between) && alone(last + 2) {
+        while mark(last + 1) == Some(between) && alone(last + 2) && !apart(last + 2) {
             last += 2;
         }
         if (last - at) / 2 + 1 >= SPACED {
@@ -556,6 +558,7 @@ mod tests {
             ("\u{456}gn\u{43e}r\u{435} \u{3b1}ll", "ignore all"),
             ("ig\u{200b}no\u{ad}re \u{2066}all\u{2069}", "ignore all"),
             ("i g n o r e it", "ignore it"),
+            ("a b c\n\ni g n o r e it", "a b c ignore it"),
             ("i.g.n.o.r.e a-l-l-t-h-e", "ignore allthe"),
             ("I&#103;n&#x6F;re&nbsp;all &lt;b&gt;", "ignore all <b>"),
             ("Ignore%20all%20of%0Ait", "ignore all of it"),
@@ -610,7 +613,7 @@ mod tests {
         #[test]
         fn plain_text_is_its_own_view(text in "[a-z0-9,.:]{1,60}( [a-z0-9,.:]{2,9}){0,9}") {
             let view = view(text.as_bytes());
-            prop_assume!(spaced_out(&text, &[]).is_empty());
+            prop_assume!(spaced_out(&text, &[], &[]).is_empty());
             prop_assert_eq!(&view.text, &text);
             prop_assert_eq!(view.source_range(0, text.len()), 0..text.len());
         }

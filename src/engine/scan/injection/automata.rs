@@ -79,8 +79,11 @@ pub(super) fn signs(view: &View, text: &[u8], seams: &[usize]) -> Vec<Hit> {
         let counts = match hit.mark {
             Mark::Gate(gate) => text.get(view.source_range(hit.start, hit.end)) == Some(gate.text().as_bytes()),
             Mark::Role => names_a_turn(view, hit),
-            // `opacity:0.5` hides nothing.
-            Mark::Invisible => view.text.as_bytes().get(hit.end) != Some(&b'.'),
+            // `opacity:0.5` hides nothing; what is parted by unseen characters is no number.
+            Mark::Invisible => {
+                let behind = view.text.as_bytes().get(hit.end..).unwrap_or_default();
+                !matches!(behind, [b'.', b'0'..=b'9', ..]) || seams.binary_search(&hit.end).is_ok()
+            }
             _ => true,
         };
         if !counts || hit.start < gate {
