@@ -112,6 +112,7 @@ impl World {
             match emission["to"].as_str() {
                 Some("verdicts") => judged.verdict(emission["value"].clone()),
                 Some("redacted") => judged.redacted(emission["value"].as_str().expect("text").as_bytes()),
+                Some("sightings") => judged.sighting(emission["value"].clone()),
                 other => panic!("recorded traffic gives no {other:?}"),
             }
         }
@@ -125,6 +126,9 @@ impl World {
         }
         for record in read_committed(&self.bootstrap, &self.redacted) {
             judged.redacted(record.text().as_bytes());
+        }
+        for record in read_committed(&self.bootstrap, &self.sightings) {
+            judged.sighting(serde_json::from_str(&record.text()).expect("a sighting"));
         }
         judged
     }
@@ -179,6 +183,8 @@ impl World {
         );
         assert_eq!(difference(&expected.redacted, &seen.redacted), Vec::<&String>::new(), "missing redacted records");
         assert_eq!(difference(&seen.redacted, &expected.redacted), Vec::<&String>::new(), "redacted records beyond");
+        assert!(!expected.sightings.is_empty(), "the recorded traffic lists tools");
+        assert_eq!(seen.sightings, expected.sightings, "sightings");
     }
 }
 
@@ -187,6 +193,7 @@ impl World {
 struct Judged {
     verdicts: BTreeMap<String, usize>,
     redacted: BTreeMap<String, usize>,
+    sightings: BTreeMap<String, usize>,
 }
 
 impl Judged {
@@ -196,6 +203,16 @@ impl Judged {
         verdict["source"] = event_id;
         verdict["verdict_id"] = Value::Null;
         *self.verdicts.entry(verdict.to_string()).or_default() += 1;
+    }
+
+    /// Where and when it was seen differs from run to run.
+    fn sighting(&mut self, sighting: Value) {
+        let mut sighting = match sighting {
+            Value::String(text) => serde_json::from_str(&text).expect("JSON"),
+            other => other,
+        };
+        sighting["seen"] = Value::Null;
+        *self.sightings.entry(sighting.to_string()).or_default() += 1;
     }
 
     fn redacted(&mut self, value: &[u8]) {

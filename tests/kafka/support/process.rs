@@ -31,6 +31,7 @@ impl Instance {
             .env(format!("{PREFIX}STATIC"), settings.static_membership.to_string())
             .env(format!("{PREFIX}INPUT"), settings.inputs.join(","))
             .env(format!("{PREFIX}OUTPUTS"), settings.outputs().join(","))
+            .env(format!("{PREFIX}PINS"), [settings.pins.as_str(), settings.pins_audit.as_str()].join(","))
             .env(format!("{PREFIX}SESSION_MS"), settings.session_timeout.as_millis().to_string())
             .env(format!("{PREFIX}TRANSACTION_MS"), settings.transaction_timeout.as_millis().to_string())
             .stdin(Stdio::null())
@@ -179,6 +180,9 @@ pub fn settings() -> Option<Settings> {
     settings.redacted = outputs.next()?;
     settings.deadletters = outputs.next()?;
     settings.sightings = outputs.next()?;
+    let pins = get("PINS")?;
+    let (pins, audit) = pins.split_once(',')?;
+    (settings.pins, settings.pins_audit) = (pins.to_owned(), audit.to_owned());
     settings.session_timeout = millis("SESSION_MS")?;
     settings.transaction_timeout = millis("TRANSACTION_MS")?;
     Some(settings)
