@@ -1,6 +1,7 @@
 //! What people are shown: verdicts and copies of render events, and of results that say how they are shown.
 
 use crate::support::{Partition, body, engine, header, settings, verdicts};
+use proptest::prelude::*;
 use serde_json::{Value, json};
 use sluicegate::engine::policy::Profile;
 use sluicegate::engine::scan::markup::link::Hosts;
@@ -235,5 +236,201 @@ fn hostile_text_is_taken_apart() {
     ] {
         let out = markup::sanitise(Shown::Markdown, &text, &hosts, HarmSet::ALL);
         assert!(markup::inspect(Shown::Markdown, &out, &hosts).kinds().is_empty(), "{}", &text[..10]);
+    }
+}
+
+/// The copy of a text, and the rules that its verdict names; the copy's own copy is the same, without a finding.
+fn judged(engine: &Engine, format: &str, content: &str) -> (String, Vec<String>) {
+    let all = shown(engine, &json!({"format": format, "content": content}));
+    let verdict = verdicts(&all).remove(0);
+    let copy = body(copies(&all)[0]);
+    let safe = copy["content"].as_str().unwrap().to_owned();
+    if verdict["action"] != "block" {
+        let again = shown(engine, &copy);
+        let second = &verdicts(&again)[0];
+        assert_eq!(second["action"], "allow", "{format} {content:?} became {safe:?}, {second}");
+        assert_eq!(body(copies(&again)[0]), copy, "{format} {content:?}");
+    }
+    (safe, rules(&verdict).into_iter().map(str::to_owned).collect())
+}
+
+#[test]
+fn what_is_taken_out_arms_nothing() {
+    const ACTIVE: &str = "active_content";
+    const LOADS: &str = "auto_loading_resource";
+    const ESCAPE: &str = "terminal_escape";
+    let engine = engine(Profile::Standard);
+    let cases: [(&str, &str, &str, &[&str]); 25] = [
+        // Behind an HTML block that goes, Markdown begins.
+        (
+            "markdown",
+            "<form>\n![a](https://x.example/?q=1)\n[b](javascript:c)\n</form>",
+            "\na\nb\n",
+            &[ACTIVE, LOADS, "dangerous_link"],
+        ),
+        ("markdown", "<script></script>![a](https://x.example)", "a", &[ACTIVE, LOADS]),
+        ("markdown", "<iframe></iframe>\n![a](https://x.example)", "\na", &[ACTIVE, LOADS]),
+        ("markdown", "<style></style>[bank.com](https://evil.com)", "bank.com", &[ACTIVE, "misleading_link"]),
+        ("markdown", "</div>\n[bank.com](https://evil.com)<script>", "\nbank.com", &[ACTIVE, "misleading_link"]),
+        (
+            "markdown",
+            "<form>\n```\n</form>\n![a](https://x.example)\n```",
+            "\n```\n\n![a](https://x.example)\n```",
+            &[ACTIVE],
+        ),
+        // What held a tag or an address apart.
+        ("markdown", "<scr\0ipt>alert(1)</script>", "", &[ACTIVE, ESCAPE]),
+        ("markdown", "<im\u{202e}g src=https://x.example>", "<img>", &[LOADS, "bidi_control"]),
+        ("markdown", "!\u{1b}[0m[a](https://x.example)", "a", &[LOADS, ESCAPE]),
+        ("markdown", "[a](java\u{1b}[0mscript:b)", "a", &["dangerous_link", ESCAPE]),
+        ("markdown", "\u{1b}]0;`\u{7}<img src=x onerror=a>`", "`", &[ACTIVE, LOADS, ESCAPE]),
+        ("markdown", "!&#x202e;[a](https://x.example)", "a", &[LOADS, "bidi_control"]),
+        ("markdown", "a <im\u{200b}g src=https://x.example>", "a ", &[LOADS]),
+        ("text", "<\u{202e}img src=x onerror=a>", "&lt;img src=x onerror=a>", &["bidi_control", "raw_html_in_text"]),
+        ("text", "<scr\0ipt>a</script>", "&lt;script>a&lt;/script>", &[ESCAPE, "raw_html_in_text"]),
+        ("text", "<scr\u{200b}ipt>a", "&lt;script>a", &["raw_html_in_text"]),
+        ("text", "\u{1b}]0;<!--\u{7}<img src=x onerror=a>", "&lt;img src=x onerror=a>", &[ESCAPE, "raw_html_in_text"]),
+        ("text", "\\x1\u{202e}b[31mred", "␛red", &[ESCAPE, "bidi_control"]),
+        ("terminal", "\\x1\u{202e}b[31mred", "␛red", &[ESCAPE, "bidi_control"]),
+        ("terminal", "\\x1\u{200b}b[31mred", "␛red", &[ESCAPE]),
+        // Read in one way with scripts, in another without.
+        ("html", "<noscript><!--</noscript><img src=https://x.example>-->", "<img>--&gt;", &[ACTIVE, LOADS]),
+        // Controls where a browser finds no text.
+        ("html", "<textarea>\u{202e}cod.exe", "cod.exe", &[ACTIVE, "bidi_control"]),
+        ("html", "<textarea>\u{1b}]8;;x\u{7}</textarea>", "", &[ACTIVE, ESCAPE]),
+        ("html", "<title>\u{1b}[2J</title>x", "x", &[ESCAPE]),
+        ("html", "<!-- \u{202e} -->x", "x", &["bidi_control"]),
+    ];
+    let mut wrong = Vec::new();
+    for (format, content, wanted, named) in cases {
+        let (safe, rules) = judged(&engine, format, content);
+        if safe != wanted || rules != named {
+            wrong.push(format!("{content:?} became {safe:?}, {rules:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn what_is_armed_is_judged_by_its_own_rule() {
+    let mut settings = settings(Profile::Standard);
+    let rules = [("auto_loading_resource".to_owned(), sluicegate::engine::decision::Decision::Block)].into();
+    settings.policy.policies.insert(
+        "SG05".to_owned(),
+        sluicegate::engine::policy::OnePolicy { rules, ..sluicegate::engine::policy::OnePolicy::default() },
+    );
+    let engine = Engine::new(settings).unwrap();
+    let (safe, _) = judged(&engine, "markdown", "<script></script>![a](https://x.example)");
+    assert_eq!(safe, "[content withheld by policy SG05]");
+}
+
+/// Pieces of markup, whole and broken, and what stands between.
+const HOSTILE: [&str; 84] = [
+    "<script>",
+    "</script>",
+    "<form>",
+    "</form>",
+    "<iframe>",
+    "</iframe>",
+    "<style>",
+    "</style>",
+    "<noscript>",
+    "</noscript>",
+    "<textarea>",
+    "</textarea>",
+    "<title>",
+    "</title>",
+    "<xmp>",
+    "</xmp>",
+    "<plaintext>",
+    "<template>",
+    "</template>",
+    "<svg>",
+    "</svg>",
+    "<math>",
+    "<mtext>",
+    "<select>",
+    "<option>",
+    "<table>",
+    "</table>",
+    "<td>",
+    "<div>",
+    "</div>",
+    "<b>",
+    "</b>",
+    "<p onclick=x>",
+    "<!--",
+    "-->",
+    "<!-->",
+    "<![CDATA[",
+    "]]>",
+    "<?x",
+    "?>",
+    "<",
+    ">",
+    "<im",
+    "g src=https://x.example>",
+    "<img src=x onerror=y>",
+    "<img alt='",
+    "<img alt=\"",
+    "'>",
+    "\">",
+    "<a href=https://evil.com>",
+    "bank.com",
+    "</a>",
+    "<a href='java&#10;script:x'>",
+    "![",
+    "!",
+    "[",
+    "]",
+    "(https://x.example)",
+    "(javascript:x)",
+    "![a](https://x.example)",
+    "[bank.com](https://evil.com)",
+    "[r]",
+    "\n\n[r]: https://x.example\n",
+    "<https://a.example>",
+    "`",
+    "```\n",
+    "~~~\n",
+    "\\",
+    "> ",
+    "- ",
+    "    ",
+    "| a |\n|---|\n",
+    "\0",
+    "\u{202e}",
+    "&#x202e;",
+    "&#27;",
+    "\u{200b}",
+    "\u{1b}[0m",
+    "\u{1b}]0;",
+    "\u{7}",
+    "\u{9b}",
+    "\\x1",
+    "b[31m",
+    "\\e",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 1_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_sanitised_is_stable(
+        pieces in proptest::collection::vec((0..HOSTILE.len(), 0..8_usize), 0..14),
+        shown in 0..4_usize,
+    ) {
+        let between = ["", "", "", "", " ", "\n", "\n\n", "x"];
+        let text: String = pieces.iter().map(|(piece, gap)| [HOSTILE[*piece], between[*gap]].concat()).collect();
+        let shown = [Shown::Html, Shown::Markdown, Shown::Text, Shown::Terminal][shown];
+        let hosts = Hosts::default();
+        let found = markup::inspect(shown, &text, &hosts).kinds();
+        let safe = markup::sanitise(shown, &text, &hosts, HarmSet::ALL);
+        let left = markup::inspect(shown, &safe, &hosts);
+        prop_assert!(left.kinds().is_empty(), "{:?} became {:?}: {:?}", text, safe, left);
+        prop_assert_eq!(markup::sanitise(shown, &safe, &hosts, HarmSet::ALL), safe.clone());
+        prop_assert!(!found.is_empty() || safe == text);
+        let format = ["html", "markdown", "text", "terminal"][shown as usize];
+        judged(&engine(Profile::Standard), format, &text);
     }
 }

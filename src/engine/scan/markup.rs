@@ -7,9 +7,13 @@
 //! Whether something has to go is decided by what matters (elements, attributes, addresses, controls), not by
 //! comparing bytes: a sanitiser normalises harmless markup too, and harmless markup stands as it is.
 //!
+//! A text is read twice: as it stands, and without the characters that nobody sees (controls, marks of direction,
+//! characters of no width), because a reader, or whoever cleans the text, may leave them out, and what they hold apart
+//! joins then.
+//!
 //! Invariants: [`sanitise`] gives a text in which [`inspect`] finds nothing of what was to go, so that a second pass
 //! changes nothing: it goes on until that is so, and a text that yields something new [`PASSES`] times is shown as
-//! its own source. Work is bounded: [`Harm::TooComplex`] is said before a parser that would not end in time is asked.
+//! its own source. It may arm what was not to go: whoever asks for only some kinds inspects what comes out. Work is bounded: [`Harm::TooComplex`] is said before a parser that would not end in time is asked.
 //!
 //! Left out: style sheets (every one goes, because a property can hide, cover or load), and what a reader's own
 //! program makes of plain words, such as links in bare addresses.
@@ -76,6 +80,15 @@ impl HarmSet {
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
+    pub fn with(self, other: HarmSet) -> HarmSet {
+        HarmSet(self.0 | other.0)
+    }
+    pub fn without(self, other: HarmSet) -> HarmSet {
+        HarmSet(self.0 & !other.0)
+    }
+    fn meets(self, other: HarmSet) -> bool {
+        self.0 & other.0 != 0
+    }
 }
 
 /// What was found: how often of each kind, and where the first of it stands, if that is known.
@@ -109,6 +122,14 @@ impl Harms {
     pub fn take(&mut self, harm: Harm, other: &Harms) {
         self.more(harm, other.count(harm), other.first(harm));
     }
+    /// Takes over the kinds that only a reading of a changed text found: they have no place in this one.
+    fn join(&mut self, other: &Harms) {
+        for harm in Harm::ALL {
+            if self.count(harm) == 0 {
+                self.more(harm, other.count(harm), None);
+            }
+        }
+    }
     fn more(&mut self, harm: Harm, found: u64, at: Option<(usize, usize)>) {
         let ix = harm as usize;
         if let (Some(count), Some(first)) = (self.counts.get_mut(ix), self.first.get_mut(ix)) {
@@ -129,8 +150,28 @@ pub enum Shown {
     Terminal,
 }
 
-/// What the text would do.
+/// What the text would do, as it stands or without what nobody sees.
 pub fn inspect(shown: Shown, text: &str, hosts: &Hosts) -> Harms {
+    let mut harms = look(shown, text, hosts);
+    if harms.count(Harm::TooComplex) == 0
+        && let Some(bare) = bare(text)
+    {
+        harms.join(&look(shown, &bare, hosts));
+    }
+    harms
+}
+
+/// The text without the characters that nobody sees, if it has any.
+fn bare(text: &str) -> Option<String> {
+    let plain = terminal::without_raw(text, true, true);
+    let out = match plain.is_ascii() {
+        true => plain,
+        false => plain.chars().filter(|c| !link::is_invisible(*c)).collect(),
+    };
+    (out.len() < text.len()).then_some(out)
+}
+
+fn look(shown: Shown, text: &str, hosts: &Hosts) -> Harms {
     match shown {
         Shown::Html => html::inspect(text, hosts),
         Shown::Markdown => markdown::inspect(text, hosts),
@@ -147,18 +188,30 @@ pub fn inspect(shown: Shown, text: &str, hosts: &Hosts) -> Harms {
 
 /// The text without what is in `remove`. Nothing of [`Harm::TooComplex`] is taken apart: it is shown as its source.
 pub fn sanitise(shown: Shown, text: &str, hosts: &Hosts, remove: HarmSet) -> String {
+    settle(shown, text, hosts, remove).0
+}
+
+/// Like [`sanitise`], with what the text that came out would do: nothing of `remove`, but what was inert may be armed.
+pub fn settle(shown: Shown, text: &str, hosts: &Hosts, remove: HarmSet) -> (String, Harms) {
     let mut out = text.to_owned();
     for _ in 0..PASSES {
-        let kinds = inspect(shown, &out, hosts).kinds();
-        if kinds.has(Harm::TooComplex) {
+        let mut harms = look(shown, &out, hosts);
+        if harms.count(Harm::TooComplex) > 0 {
             break;
         }
-        if Harm::ALL.into_iter().all(|harm| !(kinds.has(harm) && remove.has(harm))) {
-            return out;
+        if harms.kinds().meets(remove) {
+            out = once(shown, &out, hosts, remove);
+            continue;
         }
-        out = once(shown, &out, hosts, remove);
+        let Some(bare) = bare(&out) else { return (out, harms) };
+        let joined = look(shown, &bare, hosts);
+        if joined.count(Harm::TooComplex) == 0 && !joined.kinds().meets(remove) {
+            harms.join(&joined);
+            return (out, harms);
+        }
+        out = bare;
     }
-    source(shown, text)
+    (source(shown, text), Harms::default())
 }
 
 fn once(shown: Shown, text: &str, hosts: &Hosts, remove: HarmSet) -> String {
@@ -180,7 +233,7 @@ fn once(shown: Shown, text: &str, hosts: &Hosts, remove: HarmSet) -> String {
 
 /// The text as its own source, which does nothing.
 fn source(shown: Shown, text: &str) -> String {
-    let plain = terminal::without_raw(text, true, true);
+    let plain = bare(text).unwrap_or_else(|| text.to_owned());
     match shown {
         Shown::Html => escaped(&plain),
         Shown::Markdown => {

@@ -16,7 +16,7 @@ mod allowed;
 pub use allowed::is_too_complex;
 
 use super::link::{self, Hosts};
-use super::{Harm, HarmSet, Harms, harm_of, without_controls};
+use super::{Harm, HarmSet, Harms, harm_of, raw_controls, without_controls};
 use crate::engine::scan::terminal;
 use allowed::{
     ACTIVE, ATTRIBUTES, ELEMENTS, FORMATTING, FRAME, LOADING, SELF_ENDING, VOID, Verdict, WITH_CONTENT, attribute,
@@ -59,7 +59,15 @@ pub fn inspect(text: &str, hosts: &Hosts) -> Harms {
         harms.add(Harm::TooComplex, None);
         return harms;
     }
-    Inventory::of(text, hosts).into_harms()
+    let mut harms = Inventory::of(text, hosts).into_harms();
+    // Also where it is no text for a browser: in titles, comments and raw text.
+    let raw = raw_controls(text);
+    for harm in [Harm::TerminalEscape, Harm::BidiControl] {
+        if harms.count(harm) == 0 {
+            harms.take(harm, &raw);
+        }
+    }
+    harms
 }
 
 /// The text without what is in `remove`; what is not on the list always goes.
@@ -94,8 +102,29 @@ pub fn sanitise(text: &str, hosts: &Hosts, remove: HarmSet) -> String {
 
 impl Inventory {
     /// Reads the tags of a text. Whoever calls has asked [`is_too_complex`].
+    ///
+    /// What stands in a `noscript` is raw text for a browser that runs scripts and markup for one that does not; a
+    /// text that holds one is read both ways.
     pub fn of(text: &str, hosts: &Hosts) -> Inventory {
-        let sink = Sink { reading: RefCell::new(Reading::new(hosts)) };
+        let (mut found, has_noscript) = Inventory::read(text, hosts, false);
+        if has_noscript {
+            let (other, _) = Inventory::read(text, hosts, true);
+            for harm in Harm::ALL {
+                if found.harms.count(harm) == 0 {
+                    found.harms.take(harm, &other.harms);
+                }
+            }
+            found.strange = found.strange.max(other.strange);
+            found.misleading.extend(other.misleading);
+            found.ends_inside |= other.ends_inside;
+            found.open_link = found.open_link.or(other.open_link);
+            found.closes_link |= other.closes_link;
+        }
+        found
+    }
+
+    fn read(text: &str, hosts: &Hosts, scripting: bool) -> (Inventory, bool) {
+        let sink = Sink { reading: RefCell::new(Reading::new(hosts, scripting)) };
         let tokenizer = Tokenizer::new(sink, TokenizerOpts { discard_bom: false, ..TokenizerOpts::default() });
         let feed = |text: &str| {
             let input = BufferQueue::default();
@@ -116,7 +145,7 @@ impl Inventory {
         let mut reading = tokenizer.sink.reading.into_inner();
         reading.found.open_link = reading.link.as_ref().map(|(address, _)| address.clone());
         reading.end_link();
-        Inventory { ends_inside, ..reading.found }
+        (Inventory { ends_inside, ..reading.found }, reading.has_noscript)
     }
 
     /// All that has to go.
@@ -139,6 +168,9 @@ struct Reading<'h> {
     depth: u32,
     formatting: u32,
     repeated: u64,
+    /// Scripts run, so that the content of `noscript` is raw text.
+    scripting: bool,
+    has_noscript: bool,
     /// Inside an element whose content is raw text.
     raw: bool,
     /// Text came.
@@ -172,7 +204,7 @@ impl TokenSink for Sink<'_> {
 }
 
 impl<'h> Reading<'h> {
-    fn new(hosts: &'h Hosts) -> Self {
+    fn new(hosts: &'h Hosts, scripting: bool) -> Self {
         Self {
             hosts,
             found: Inventory::default(),
@@ -181,6 +213,8 @@ impl<'h> Reading<'h> {
             depth: 0,
             formatting: 0,
             repeated: 0,
+            scripting,
+            has_noscript: false,
             raw: false,
             tail: false,
             over: false,
@@ -256,7 +290,9 @@ impl<'h> Reading<'h> {
 
     /// How the content of an element is read.
     fn raw_text(&mut self, name: &str) -> TokenSinkResult<()> {
+        self.has_noscript |= name == "noscript";
         let kind = match name {
+            "noscript" if self.scripting => RawKind::Rawtext,
             "title" | "textarea" => RawKind::Rcdata,
             "style" | "xmp" | "iframe" | "noembed" | "noframes" => RawKind::Rawtext,
             "script" => RawKind::ScriptData,
@@ -376,6 +412,18 @@ mod tests {
         assert_eq!(safe(Shown::Html, text, &hosts), text);
         let text = "<img src=https://img.example/a.png><img src=https://other.example/b.png>";
         assert_eq!(safe(Shown::Html, text, &hosts), "<img src=\"https://img.example/a.png\"><img>");
+    }
+
+    #[test]
+    fn a_noscript_is_read_in_both_ways() {
+        for text in [
+            "<noscript><!--</noscript><img src=https://a.example>-->",
+            "<noscript><img src=https://a.example></noscript>",
+            "<noscript><title></noscript><img src=https://a.example></title>",
+        ] {
+            assert!(inspect(text, &Hosts::default()).count(Harm::AutoLoading) > 0, "{text}");
+            assert!(!clean(text).contains("src"), "{text}");
+        }
     }
 
     #[test]

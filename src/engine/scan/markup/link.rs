@@ -116,8 +116,10 @@ fn is_picture(address: &str) -> bool {
         .any(|kind| rest(kind).is_some_and(|end| address.as_bytes().get(end).is_some_and(|b| matches!(b, b';' | b','))))
 }
 
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{feff}')
+/// Characters of no width.
+pub(super) fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}'
+        | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
 
 fn host_of(word: &str) -> Option<String> {
