@@ -8,6 +8,7 @@
 //! Invariants: a detector is a function of the bytes; it takes time linear in them; its ranges are in order, apart
 //! from each other, and lie on character boundaries.
 
+pub mod escapes;
 pub mod hosts;
 pub mod injection;
 pub mod internal;

@@ -3,7 +3,8 @@
 //!
 //! One automaton looks for literal anchors (prefixes, infixes, names); what it hits is verified by hand around the
 //! hit. A checksum that fits settles a question; where none exists, or where it does not fit, a value has to look
-//! random, so that documentation and placeholders stay as they are.
+//! random, so that documentation and placeholders stay as they are. Colours and other sequences of a terminal are
+//! looked through.
 //!
 //! Invariants: ranges hold the secret alone, not its name, and are in order and apart; what is found in a text is
 //! what is found in it after redaction, so that a second pass finds nothing new; an anchor costs a bounded number
@@ -16,6 +17,7 @@ mod keywords;
 mod shapes;
 mod tokens;
 
+use super::escapes::Plain;
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use std::sync::LazyLock;
 use tokens::Token;
@@ -108,7 +110,7 @@ impl Anchors {
 /// The secrets of a text. `member`: the name of the member whose value it is, for values that only their name
 /// gives away.
 pub fn find(text: &[u8], member: Option<&[u8]>) -> Vec<Secret> {
-    let mut found = pass(text, member);
+    let mut found = look(text, member);
     if found.is_empty() {
         return found;
     }
@@ -120,7 +122,7 @@ pub fn find(text: &[u8], member: Option<&[u8]>) -> Vec<Secret> {
                 range.fill(0);
             }
         }
-        let more = pass(&left, member);
+        let more = look(&left, member);
         if more.is_empty() {
             break;
         }
@@ -132,7 +134,7 @@ pub fn find(text: &[u8], member: Option<&[u8]>) -> Vec<Secret> {
 
 /// Whether there is any; cheap for short texts.
 pub fn has_any(text: &[u8]) -> bool {
-    !pass(text, None).is_empty()
+    !look(text, None).is_empty()
 }
 
 /// Every kind that [`find`] can give, in order.
@@ -143,6 +145,20 @@ pub fn kinds() -> Vec<&'static str> {
     kinds.sort_unstable();
     kinds.dedup();
     kinds
+}
+
+/// The text as it stands, and as it is read where a terminal's sequences stand in it. What is found around a
+/// sequence holds it.
+fn look(text: &[u8], member: Option<&[u8]>) -> Vec<Secret> {
+    let mut found = pass(text, member);
+    if let Some(plain) = Plain::of(text) {
+        found.extend(pass(&plain.bytes, member).into_iter().map(|secret| {
+            let (start, end) = plain.back(secret.start, secret.end);
+            Secret { start, end, ..secret }
+        }));
+        merge(&mut found);
+    }
+    found
 }
 
 fn pass(text: &[u8], member: Option<&[u8]>) -> Vec<Secret> {

@@ -71,6 +71,21 @@ pub fn spelled(text: &str) -> Vec<Range<usize>> {
     found
 }
 
+/// The end of the control sequence or control character that begins at this byte, raw or spelled. A NUL is none.
+pub fn sequence_at(bytes: &[u8], at: usize) -> Option<usize> {
+    match bytes.get(at)? {
+        0x1b => Some(sequence(bytes, at + 1)),
+        0x01..=0x08 | 0x0e..=0x1f | 0x7f => Some(at + 1),
+        0xc2 => match bytes.get(at + 1)? {
+            0x85 => None,
+            kind @ 0x80..=0x9f => Some(c1(bytes, *kind, at + 2)),
+            _ => None,
+        },
+        b'\\' | b'^' => spelled_sequence(bytes, at),
+        _ => None,
+    }
+}
+
 /// The text without its raw controls of these kinds.
 pub fn without_raw(text: &str, escapes: bool, bidi: bool) -> String {
     let wanted = |control: &Control| match control {

@@ -215,6 +215,37 @@ fn overlaps_are_one_and_keep_the_stronger_name() {
     assert_eq!(found[1].end, text.len());
 }
 
+/// Colours before, behind and inside; what is replaced may hold those inside, and never half of one.
+#[test]
+fn sequences_of_a_terminal_hide_nothing() {
+    let token = with_crc("ghp_", 8);
+    let id = format!("{}{}", "AKIA", drawn(4, 16, BASE32));
+    let split = format!("{}ESC[0m{}", &token[..9], &token[9..]);
+    let cases = [
+        ("github-token", format!(".env:GITHUB_TOKEN=ESC[01;31mESC[K«{token}»ESC[mESC[K")),
+        ("github-token", format!("ESC[1m«{split}»ESC[0m")),
+        ("aws-access-key", format!(".env:ESC[01;31mESC[K«{id}»ESC[mESC[K")),
+        ("jwt", format!("ESC[32m«{}»", jwt())),
+        ("password", "ESC[32mpasswordESC[0m=«Winter2024!»".to_owned()),
+        ("password", "ESC[34;1m\"password\"ESC[0mESC[1;39m:ESC[0m ESC[0;32m\"«Winter2024!»\"ESC[0m".to_owned()),
+        ("password", "key ESC[33mDB_PASSWORDESC[0m ESC[2m=ESC[0m «Winter2024!»ESC[0m".to_owned()),
+        ("connection-password", "ESC[36mpostgres://app:«n0tESC[1mr3al»@db/xESC[0m".to_owned()),
+        ("private-key", format!("ESC[33m«{}»", key("PRIVATE KEY").replace('\n', "ESC[0m\nESC[33m"))),
+    ];
+    for (kind, text) in &cases {
+        for escape in ["\u{1b}", "\\u001b", "\\x1b", "\\033", "\\e", "^["] {
+            let (text, start, end) = marked(&text.replace("ESC", escape));
+            let found: Vec<(&str, usize, usize)> =
+                find(text.as_bytes(), None).iter().map(|s| (s.kind, s.start, s.end)).collect();
+            assert_eq!(found, [(*kind, start, end)], "{text:?}");
+            let once = redacted(text.as_bytes(), None);
+            assert_eq!(redacted(&once, None), once, "{text:?}");
+        }
+    }
+    let member = find(b"\x1b[1mhunter2!\x1b[0m", Some(b"password"));
+    assert_eq!(member.iter().map(|s| (s.start, s.end)).collect::<Vec<_>>(), [(4, 12)]);
+}
+
 fn redacted(text: &[u8], member: Option<&[u8]>) -> Vec<u8> {
     let mut out = Vec::new();
     let mut at = 0;
@@ -232,10 +263,10 @@ proptest! {
     /// Any secrets glued together anyhow: ranges are in order and on characters, and nothing is left to redact.
     #[test]
     fn a_second_pass_finds_nothing(
-        pieces in prop::collection::vec((0usize..60, 0usize..12), 1..6),
+        pieces in prop::collection::vec((0usize..60, 0usize..14), 1..6),
         member in prop::option::of(prop::sample::select(vec!["password", "api_key", "text"])),
     ) {
-        let glue = ["", " ", "-", "_", "é", "\\n", "=", ":", "\"", "a", ".", "password="];
+        let glue = ["", " ", "-", "_", "é", "\\n", "=", ":", "\"", "a", ".", "password=", "\u{1b}[31m", "\\u001b[0m"];
         let plain = plain();
         let mut text = String::new();
         for (piece, between) in pieces {
