@@ -238,6 +238,27 @@ fn host(engine: &Engine, content: Value) -> (Value, Value) {
     (verdicts(&emissions).remove(0), copy["data"]["content"]["content"].clone())
 }
 
+/// What names a value stands beside it, in either order; also in JSON inside a string.
+#[test]
+fn pairs_of_members_are_read_as_one() {
+    let engine = engine(Profile::Standard);
+    for (name, value) in [("name", "value"), ("Name", "Value"), ("key", "value")] {
+        for inside in [false, true] {
+            let pair = |text: &str| {
+                let env = json!({"env": [{name: "DB_PASSWORD", value: text}, {value: text, name: "DB_PASSWORD"},
+                    {name: "MODE", value: "n0t-r3al"}]});
+                if inside { json!(env.to_string()) } else { env }
+            };
+            let (verdict, copy) = host(&engine, pair("n0t-r3al"));
+            assert_eq!(findings(&verdict)[0]["rule"], "password");
+            assert_eq!(copy, pair("[secret:password:1]"));
+        }
+    }
+    let holds = json!([{"name": "password", "type": "n0t-r3al"}, {"name": "password", "value": "${DB_PASSWORD1}"},
+        {"name": {"value": "n0t-r3al"}}, {"value": "n0t-r3al"}, {"name": 1, "value": "n0t-r3al"}]);
+    assert_eq!(findings(&host(&engine, holds).0), [] as [Value; 0]);
+}
+
 #[test]
 fn values_keep_their_numbers() {
     let [first, other] = [5, 9].map(|seed| format!("{}-{}7a", "glpat", drawn(seed, 18, ALNUM)));

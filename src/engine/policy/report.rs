@@ -7,6 +7,7 @@
 use super::{Evidence, Finding, Meta, Mode, Place, Policies, Rule, Subject, View};
 use crate::engine::decision::Decision;
 use crate::engine::event::ResultItem;
+use crate::engine::json::{Kind, Value};
 use crate::engine::layer::{Edit, Layer, Span};
 use crate::engine::scan::secrets::{self, Secret};
 use crate::engine::scan::text::{Reader, Text};
@@ -120,7 +121,8 @@ impl<'r> Report<'r> {
             if !held.is_empty() && around.any(within) {
                 continue;
             }
-            let member = text.member.and_then(|member| member.text());
+            let named = text.value.and_then(names_value).or(text.member);
+            let member = named.and_then(|member| member.text());
             let own = secrets::find(text.bytes(), member.as_deref());
             if !own.is_empty() {
                 held.insert(std::ptr::from_ref(text.layer), own.iter().map(|s| s.start..s.end).collect());
@@ -240,4 +242,20 @@ impl<'r> Report<'r> {
             self.find(rule, Place::Whole, Evidence::Label { kind: NOT_OBSERVED, label });
         }
     }
+}
+
+/// Members that name what stands beside them in `value`, looked for among so many.
+const NAMES: [&str; 7] = ["name", "Name", "key", "Key", "variable", "env", "field"];
+const BESIDE: usize = 16;
+
+/// The name of a pair's value: `{"name": "DB_PASSWORD", "value": …}`.
+fn names_value(value: Value<'_>) -> Option<Value<'_>> {
+    let key = value.key()?;
+    if !key.is("value") && !key.is("Value") {
+        return None;
+    }
+    let mut beside = value.parent()?.members().take(BESIDE);
+    beside
+        .find(|(name, value)| value.kind() == Kind::String && NAMES.iter().any(|n| name.is(n)))
+        .map(|(_, value)| value)
 }

@@ -8,9 +8,13 @@
 //! - `credential`: keys and tokens that a service issued (AWS, GitHub, Stripe, OpenAI, JWT, bearer headers and some
 //!   hundred more), and values drawn at random that stand as `api_key`, `client_secret`, `access_token`.
 //! - `password`: the password of a connection string, an address, a basic header, an assignment.
-//! - `private_key`: keys in PEM, from BEGIN to END, also one that is cut.
+//! - `private_key`: keys in PEM, from BEGIN to END, also one that is cut at either end.
 //! - `personal_data` (only with the option of that name): cards, IBAN, e-mail, phones, national numbers.
 //! - `already_read`: one of these in the output of a tool that the provider ran.
+//!
+//! A value belongs to a name by `=` or `:`, as `value` beside a `name` or `key` (members, attributes, lines of YAML),
+//! in SQL (`IDENTIFIED BY '…'`, `PASSWORD '…'`), behind `ENV`, in a cell or an element next to it, on the line below,
+//! percent-encoded or between `&quot;`. Names are English ones; values with spaces are no passwords.
 //!
 //! Each value becomes `[secret:<kind>:<n>]` (`[personal:<kind>:<n>]`). Numbers count within one output, in order of
 //! appearance, and one value keeps its number, so that the same output is the same text in every later request.
@@ -40,6 +44,10 @@
 //! ```
 //! ```example password
 //! host "\u001b[32mpassword\u001b[0m=\u001b[1mn0t-r3al-at-all\u001b[0m"
+//! ```
+//! ```example password
+//! call lookup {}
+//! result {"env":[{"name":"DB_PASSWORD","value":"n0t-r3al-at-all"}]}
 //! ```
 //! ```example credential
 //! call lookup {}

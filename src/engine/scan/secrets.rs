@@ -14,6 +14,7 @@
 //! name beside them.
 
 mod keywords;
+mod labels;
 mod shapes;
 mod tokens;
 

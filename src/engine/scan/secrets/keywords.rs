@@ -4,7 +4,9 @@
 //! to end in the word, words that make another thing of it are excluded, and the value has to look like one that
 //! was chosen (passwords) or drawn (all others).
 
-use super::{Family, Secret, entropy, is_placeholder, is_random};
+use super::{Family, Secret, entropy, is_placeholder, is_random, labels};
+use percent_encoding::percent_decode;
+use std::borrow::Cow;
 
 /// Parts of names, looked for without case.
 pub(super) static ANCHORS: &[&str] =
@@ -29,27 +31,66 @@ pub(super) fn assigned(text: &[u8], hit: (usize, usize), named: &mut usize, foun
     let (start, end) = (hit.0 - before, hit.1 + after);
     *named = end;
     let name = text.get(start..end).unwrap_or_default();
-    let Some(kind) = kind_of(name.rsplit(|byte| *byte == b'.').next().unwrap_or_default()) else { return };
-    let Some((at, quote)) = separator(text, (start, end)) else { return };
+    let last = name.rsplit(|byte| *byte == b'.').next().unwrap_or_default();
+    let of_name = kind_of(last).map(|kind| (kind, start));
+    let Some((kind, start)) = of_name.or_else(|| of_words(text, start, end)) else { return };
+    if let Some((at, quote)) = separator(text, (start, end)) {
+        if quote.is_none() && text.get(at..at + VALUE).is_some_and(|rest| !rest.iter().any(is_outside)) {
+            // All of it is one word: names in it are no names.
+            *named = at + VALUE;
+        }
+        if let Some((from, to)) = value_at(text, at, quote, kind) {
+            let value = text.get(from..to).unwrap_or_default();
+            if push(kind, name, value, (from, to), quote.is_some(), found) {
+                return;
+            }
+        }
+    }
+    for behind in labels::behind(text, (start, end), kind) {
+        let range = (behind.start, behind.end);
+        let value = text.get(range.0..range.1).unwrap_or_default();
+        let decoded = if behind.encoded { percent_decode(value).into() } else { Cow::Borrowed(value) };
+        if push(kind, name, &decoded, range, behind.quoted, found) {
+            return;
+        }
+    }
+}
+
+/// `IDENTIFIED BY 'value'`, of SQL.
+pub(super) fn identified(text: &[u8], start: usize, end: usize, found: &mut Vec<Secret>) {
+    if let Some(behind) = labels::identified(text, start, end) {
+        let value = text.get(behind.start..behind.end).unwrap_or_default();
+        push("password", b"password", value, (behind.start, behind.end), behind.quoted, found);
+    }
+}
+
+/// A name of two words, the second of which stands here: `API Key:`; and where it begins.
+fn of_words(text: &[u8], start: usize, end: usize) -> Option<(&'static str, usize)> {
+    if !text.get(start..end)?.eq_ignore_ascii_case(b"key") {
+        return None;
+    }
+    let before = text.get(..start)?.strip_suffix(b" ")?;
+    let length = before.iter().rev().take(16).take_while(|byte| byte.is_ascii_alphabetic()).count();
+    let start = before.len() - length;
+    Some((kind_of(text.get(start..end)?)?, start))
+}
+
+fn is_outside(byte: &u8) -> bool {
+    byte.is_ascii_whitespace() || byte.is_ascii_control() || b"\"'`,;&<>(){}[]|\\".contains(byte)
+}
+
+/// The range of the value that begins here, up to its quote or as far as a word goes.
+pub(super) fn value_at(text: &[u8], at: usize, quote: Option<u8>, kind: &str) -> Option<(usize, usize)> {
     let rest = text.get(at..).unwrap_or_default();
     let rest = rest.get(..VALUE + 1).unwrap_or(rest);
     let length = match quote {
         Some(quote) => rest.iter().position(|byte| *byte == quote || matches!(byte, b'\n' | b'\\' | 0)),
-        None => {
-            let outside = |byte: &u8| {
-                byte.is_ascii_whitespace() || byte.is_ascii_control() || b"\"'`,;&<>(){}[]|\\".contains(byte)
-            };
-            Some(rest.iter().position(outside).unwrap_or(rest.len()))
-        }
+        None => Some(rest.iter().position(is_outside).unwrap_or(rest.len())),
     };
-    if quote.is_none() && length.is_some_and(|length| length > VALUE) {
-        // All of it is one word: names in it are no names.
-        *named = at + VALUE;
-    }
-    let Some(length) = length.filter(|length| *length <= VALUE) else { return };
+    let length = length.filter(|length| *length <= VALUE)?;
     // What goes on is code, or was found by itself.
     if quote.is_none() && matches!(rest.get(length), Some(b'(' | b'[' | b'{' | 0)) {
-        return;
+        return None;
     }
     let mut value = rest.get(..length).unwrap_or_default();
     if quote.is_none() {
@@ -61,7 +102,7 @@ pub(super) fn assigned(text: &[u8], hit: (usize, usize), named: &mut usize, foun
             value = rest.get(..length).unwrap_or_default();
         }
     }
-    push(kind, name, (value, at), quote.is_some(), found);
+    Some((at, at + value.len()))
 }
 
 /// The value of a member of this name.
@@ -72,16 +113,24 @@ pub(super) fn of_member(text: &[u8], member: &[u8], found: &mut Vec<Secret>) {
     }
     let Some(kind) = kind_of(member) else { return };
     let start = text.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
-    push(kind, member, (value, start), true, found);
+    push(kind, member, value, (start, start + value.len()), true, found);
 }
 
-fn push(kind: &'static str, name: &[u8], (value, start): (&[u8], usize), quoted: bool, found: &mut Vec<Secret>) {
+/// Keeps the value of this range if it looks like one, and answers whether.
+fn push(
+    kind: &'static str,
+    name: &[u8],
+    value: &[u8],
+    (start, end): (usize, usize),
+    quoted: bool,
+    found: &mut Vec<Secret>,
+) -> bool {
     let holds = match kind {
         "password" => is_chosen(value, if quoted { 6 } else { 8 }),
         _ => is_drawn(value, kind),
     };
     if !holds {
-        return;
+        return false;
     }
     let lower = name.to_ascii_lowercase();
     let says = |word: &[u8]| memchr::memmem::find(&lower, word).is_some();
@@ -92,7 +141,8 @@ fn push(kind: &'static str, name: &[u8], (value, start): (&[u8], usize), quoted:
         _ if aws => ("aws-secret-key", Family::Credential, Secret::SURE),
         _ => (kind, Family::Credential, entropy(value)),
     };
-    found.push(Secret { kind, family, start, end: start + value.len(), bits });
+    found.push(Secret { kind, family, start, end, bits });
+    true
 }
 
 /// Where the value of a name begins, and the quote that ends it.
@@ -112,7 +162,7 @@ fn separator(text: &[u8], (start, end): (usize, usize)) -> Option<(usize, Option
         // An option's value.
         Some(b' ') if text.get(..end).is_some_and(|t| t.get(start..).is_some_and(|name| name.starts_with(b"--"))) => {
             skip(&mut at, 1, b" ");
-            return opened(text, at).filter(|(at, _)| byte(*at) != Some(b'-'));
+            return Some(opened(text, at)).filter(|(at, _)| byte(*at) != Some(b'-'));
         }
         _ => {}
     }
@@ -127,16 +177,16 @@ fn separator(text: &[u8], (start, end): (usize, usize)) -> Option<(usize, Option
         _ => return None,
     }
     skip(&mut at, 8, b" \t");
-    opened(text, at)
+    Some(opened(text, at))
 }
 
 /// Behind an opening quote, if there is one.
-fn opened(text: &[u8], mut at: usize) -> Option<(usize, Option<u8>)> {
+pub(super) fn opened(text: &[u8], mut at: usize) -> (usize, Option<u8>) {
     let quote = |at: usize| text.get(at).copied().filter(|b| matches!(b, b'"' | b'\'' | b'`'));
     if text.get(at) == Some(&b'\\') && quote(at + 1).is_some() {
         at += 1;
     }
-    Some(quote(at).map_or((at, None), |q| (at + 1, Some(q))))
+    quote(at).map_or((at, None), |q| (at + 1, Some(q)))
 }
 
 /// What kind of value a name is of, by its last words.

@@ -8,6 +8,8 @@ use memchr::memmem;
 
 pub(super) static SHAPES: &[(&str, Verify)] = &[
     ("-----BEGIN ", pem),
+    ("-----END ", pem_end),
+    ("identified by ", keywords::identified),
     ("eyJ", jwt),
     ("://", userinfo),
     ("bearer ", bearer),
@@ -93,6 +95,44 @@ fn pem(text: &[u8], start: usize, end: usize, found: &mut Vec<Secret>) {
     let body_end = body + lines(text.get(body..stop).unwrap_or_default());
     if body_end - body >= 40 {
         found.push(Secret::sure("private-key", Family::PrivateKey, start, body_end));
+    }
+}
+
+/// A private key whose beginning is cut off: whole lines of base64 before its END, the first of them cut anywhere.
+fn pem_end(text: &[u8], start: usize, end: usize, found: &mut Vec<Secret>) {
+    let label = rest(text, end);
+    let length =
+        label.iter().take(64).take_while(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || **b == b' ').count();
+    let name = label.get(..length).unwrap_or_default();
+    if text.get(start..end) != Some(b"-----END ".as_slice()) || !name.ends_with(b"PRIVATE KEY") {
+        return;
+    }
+    let mut from = start;
+    let mut at = start;
+    let mut symbols = 0;
+    loop {
+        let before = text.get(..at).unwrap_or_default();
+        at = match before {
+            [rest @ .., b'\\', b'n' | b'r'] => rest.len(),
+            [rest @ .., b'\n' | b'\r' | b' ' | b'\t'] => rest.len(),
+            _ => {
+                // The letter of an escaped line end is no symbol.
+                let run = before.iter().rev().take_while(|byte| Set::Base64.has(**byte)).count();
+                let escaped = text.get(..at - run).is_some_and(|text| text.ends_with(b"\\"));
+                let line = run - usize::from(escaped && run > 0);
+                if line == 0 || (line < 16 && symbols > 0 && line < at) {
+                    break;
+                }
+                symbols += line;
+                from = at - line;
+                from
+            }
+        };
+    }
+    let body = text.get(from..start).unwrap_or_default();
+    if symbols >= 40 && !is_placeholder(body) {
+        let dashes = run_of_dashes(rest(label, length));
+        found.push(Secret::sure("private-key", Family::PrivateKey, from, end + length + dashes));
     }
 }
 

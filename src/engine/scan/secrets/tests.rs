@@ -215,6 +215,75 @@ fn overlaps_are_one_and_keep_the_stronger_name() {
     assert_eq!(found[1].end, text.len());
 }
 
+/// Names and values that no `=` or `:` joins directly.
+#[test]
+fn values_are_found_by_names_in_every_shape() {
+    let drawn = drawn(21, 32, HEX);
+    let pem = key("RSA PRIVATE KEY");
+    let tail = pem.split_once('\n').unwrap().1;
+    for (kind, text) in [
+        ("password", "env:\n- name: DB_PASSWORD\n  value: «Winter2024!»\n".to_owned()),
+        ("password", "- name: \"DB_PASSWORD\"\n  value: '«Winter2024!»'\n".to_owned()),
+        ("password", r#"cut {"name":"DB_PASSWORD","value":"«Winter2024!»"},"#.to_owned()),
+        ("password", r#"{\"Name\": \"DB_PASSWORD\", \"Value\": \"«Winter2024!»\"}"#.to_owned()),
+        ("password", r#"<add key="password" value="«Winter2024!»"/>"#.to_owned()),
+        ("password", r#"<property name="password">«Winter2024!»</property>"#.to_owned()),
+        ("password", "CREATE USER a IDENTIFIED BY '«Winter2024!»'".to_owned()),
+        ("password", "create user 'a'@'%' identified with mysql_native_password by '«Winter2024!»';".to_owned()),
+        ("password", "CREATE ROLE a WITH LOGIN PASSWORD '«Winter2024!»'".to_owned()),
+        ("password", "FROM x\nENV DB_PASSWORD «Winter2024!»\n".to_owned()),
+        ("password", "machine api.example.com login bob password «n0t-r3al-1»".to_owned()),
+        ("password", "a=1%26password%3D«Winter2024%21»%26b%3D2".to_owned()),
+        ("password", "%7B%22password%22%3A%22«Winter2024%21»%22%7D".to_owned()),
+        ("password", "{&quot;password&quot;:&quot;«Winter2024!»&quot;}".to_owned()),
+        ("password", "**Password:** «Winter2024!»".to_owned()),
+        ("password", "- **Password**: `«Winter2024!»`".to_owned()),
+        ("api-key", format!("- **API key**: «{drawn}»")),
+        ("api-key", format!("API Key: «{drawn}»")),
+        ("secret-key", format!("Your secret key = «{drawn}»")),
+        ("password", "| user | bob |\n| password | «Winter2024!» |\n".to_owned()),
+        ("password", "<b>Password:</b> «Winter2024!»<br>".to_owned()),
+        ("password", "<tr><td>Password</td>\n <td>«Winter2024!»</td></tr>".to_owned()),
+        ("password", "password:\n  «Winter2024!»\nuser: a".to_owned()),
+        ("password", "password: |\n  «Winter2024!»\n".to_owned()),
+        ("private-key", format!("«{tail}»\nmore")),
+        ("private-key", format!("«{}»", tail.get(5..).unwrap())),
+        ("private-key", format!("«{}»\\n", tail.replace('\n', "\\n"))),
+        ("private-key", format!("file k.pem:\n«{tail}»")),
+    ] {
+        let (text, start, end) = marked(&text);
+        let found: Vec<(&str, usize, usize)> =
+            find(text.as_bytes(), None).iter().map(|s| (s.kind, s.start, s.end)).collect();
+        assert_eq!(found, [(kind, start, end)], "{text}");
+        let once = redacted(text.as_bytes(), None);
+        assert_eq!(redacted(&once, None), once, "{text}");
+    }
+    for text in [
+        "- name: DB_PASSWORD\n  valueFrom: secret1234\n",
+        "- name: DB_PASSWORD\n  value: $(PASSWORD_1)\n",
+        "- name: DB_USER\n  value: Winter2024!\n",
+        "def set(password, value=Default123): pass",
+        "the part is identified by 'ABC-123/9' on its plate",
+        "a password 'of eight letters' is asked for",
+        "ENV DB_PASSWORD $PASSWORD1",
+        "password%3D%24%7BDB_PASSWORD1%7D",
+        "password%3D%3Cyour1%3E",
+        "**Password**: at least 8 characters",
+        "Primary Key: 0a1b2c3d4e5f60718293a4b5c6d7e8f9",
+        "| password | string | required1 |",
+        "| password | min. 8 characters |",
+        "<label>Password</label><input name=\"password\">",
+        "password:\n  type: string1\n  minLength: 8",
+        "password:\nlogin1234 failed",
+        "if check(password):\n    return1 = 2",
+        "token:\n    abcdef",
+        "-----BEGIN PUBLIC KEY-----\nMIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEAu1SU1LfVLPHCozMxH2Mo\n-----END PUBLIC KEY-----",
+        "the marker -----END PRIVATE KEY----- ends it",
+    ] {
+        assert_eq!(find(text.as_bytes(), None), [], "{text}");
+    }
+}
+
 /// Colours before, behind and inside; what is replaced may hold those inside, and never half of one.
 #[test]
 fn sequences_of_a_terminal_hide_nothing() {
@@ -300,6 +369,12 @@ fn hostile_texts_take_linear_time() {
         "Bearer a".repeat(50_000),
         "a://".repeat(100_000),
         "\\neyJ".repeat(80_000),
+        "passw%3d".repeat(50_000),
+        "key=\"password\"".repeat(30_000),
+        "-----END PRIVATE KEY-----".repeat(20_000),
+        "abcdefghijklmnopq ".repeat(30_000) + "-----END PRIVATE KEY-----",
+        "user identified by 'a".repeat(20_000),
+        "&quot;password&quot;:&quot;".repeat(20_000),
     ] {
         find(text.as_bytes(), None);
     }
