@@ -73,7 +73,7 @@ fn a_flag_is_added_by_each_providers_means() {
         (
             Provider::AnthropicMessages,
             anthropic(json!({"type": "tool_result", "tool_use_id": "a"})),
-            anthropic(json!({"type": "tool_result", "tool_use_id": "a", "is_error": true})),
+            anthropic(json!({"type": "tool_result", "tool_use_id": "a", "is_error": true, "content": "[TOOL ERROR]"})),
         ),
         (
             Provider::OpenAiResponses,
@@ -121,6 +121,36 @@ fn a_flag_is_added_by_each_providers_means() {
         let (found, copy) = forwarded(provider, json!("no row"), request);
         assert_eq!(found, ["unflagged_failure redact host"], "{want}");
         assert_eq!(copy, want);
+    }
+}
+
+/// Anthropic refuses an error whose content is empty (SG02 made `{"content":"","is_error":true}`).
+#[test]
+fn an_anthropic_error_has_a_text() {
+    let text = |text: &str| json!({"type": "text", "text": text});
+    let cases = [
+        (json!({"content": ""}), json!("[TOOL ERROR]")),
+        (json!({"content": " \n"}), json!("[TOOL ERROR] \n")),
+        (json!({"content": []}), json!([text("[TOOL ERROR]")])),
+        (json!({"content": null}), json!("[TOOL ERROR]")),
+        (json!({"content": [text("")]}), json!([text("[TOOL ERROR]")])),
+        (json!({"content": [text(""), text(" ")]}), json!([text("[TOOL ERROR]"), text(" ")])),
+        (json!({}), json!("[TOOL ERROR]")),
+        (json!({"content": [text(""), text("no row")]}), json!([text(""), text("no row")])),
+        (json!({"content": "no row"}), json!("no row")),
+    ];
+    for (own, content) in cases {
+        for flag in [None, Some(json!(false)), Some(json!(null))] {
+            let mut block = json!({"type": "tool_result", "tool_use_id": "a"});
+            let members = block.as_object_mut().unwrap();
+            members.extend(own.as_object().unwrap().clone());
+            members.extend(flag.map(|flag| ("is_error".to_owned(), flag)));
+            let request = json!({"messages": [{"role": "user", "content": [block]}]});
+            let (found, copy) = forwarded(Provider::AnthropicMessages, json!(""), request);
+            assert_eq!(found, ["unflagged_failure redact host"], "{own}");
+            let block = &copy["messages"][0]["content"][0];
+            assert_eq!((&block["content"], &block["is_error"]), (&content, &json!(true)), "{own}");
+        }
     }
 }
 

@@ -8,8 +8,8 @@ use sluicegate::engine::json::{JsonLimits, Kind, Value, parse};
 use sluicegate::engine::layer::{Layer, Step, splice};
 use sluicegate::engine::pins::PinTable;
 use sluicegate::engine::policy::{
-    CallSubject, Evidence, Mode, OnePolicy, Place, Policies, PolicySettings, Profile, Report, RequestResult,
-    RequestSubject, ResultSubject, SchemaCache, StartSubject, Subject, View,
+    CallSubject, Evidence, Mode, OnePolicy, Override, Place, Policies, PolicySettings, Profile, Report, RequestResult,
+    RequestSubject, ResultSubject, SchemaCache, Scope, Scopes, StartSubject, Subject, View,
 };
 use sluicegate::engine::provider::Provider;
 use sluicegate::engine::state::{Call, CallStatus, Conversation, Exchange, Opened, ResponseState, Tool, Toolset};
@@ -206,6 +206,46 @@ fn every_problem_is_told_at_once() {
         ]
     );
     assert_eq!(problems[2].problem, "10 is not between 1024 and 2097152 (block_bytes)");
+}
+
+/// SG04 took `schema_mismatch: redact`, and published the call unchanged.
+#[test]
+fn redact_is_for_rules_that_change_something() {
+    let of = |code: &str, rule: &str, effect| {
+        with(code, OnePolicy { rules: [(rule.to_owned(), effect)].into(), ..OnePolicy::default() })
+    };
+    let mut can: Vec<String> = Vec::new();
+    for meta in Policies::catalogue() {
+        for rule in meta.rules {
+            for effect in [Decision::Allow, Decision::Block] {
+                assert!(Policies::new(&of(meta.code, rule.name, effect)).is_ok(), "{}", rule.name);
+            }
+            match Policies::new(&of(meta.code, rule.name, Decision::Redact)) {
+                Ok(_) => can.push(format!("{} {}", meta.code, rule.name)),
+                Err(problems) => {
+                    let [problem] = &problems[..] else { panic!("{problems:?}") };
+                    assert_eq!(problem.path, format!("policies.{}.rules.{}", meta.code, rule.name));
+                    assert!(problem.problem.contains(rule.name) && problem.problem.ends_with("allow or block"));
+                }
+            }
+        }
+    }
+    let edits = "SG01 oversize_result, SG01 oversize_total, SG01 missing_provenance, SG02 unflagged_failure, \
+        SG02 stack_trace, SG02 internal_path, SG02 internal_host, SG02 secret_in_failure, SG03 response_not_object, \
+        SG05 active_content, SG05 auto_loading_resource, SG05 dangerous_link, SG05 misleading_link, \
+        SG05 terminal_escape, SG05 bidi_control, SG05 raw_html_in_text, SG11 credential, SG11 password, \
+        SG11 private_key, SG11 personal_data, SG12 override_phrase, SG12 role_forgery, SG12 fake_tool_result, \
+        SG12 concealment, SG12 exfiltration, SG12 model_order, SG12 hidden_text";
+    assert_eq!(can.join(", "), edits);
+    // Overrides as well.
+    let over = Override {
+        r#match: Scope { tool: Some("f".into()), ..Scope::default() },
+        policies: of("SG04", "schema_mismatch", Decision::Redact).policies,
+        ..Override::default()
+    };
+    let settings = PolicySettings { overrides: [("a".to_owned(), over)].into(), ..PolicySettings::default() };
+    let problems = Scopes::new(&settings, &[].into()).unwrap_err();
+    assert_eq!(problems[0].path, "overrides.a.policies.SG04.rules.schema_mismatch");
 }
 
 #[test]

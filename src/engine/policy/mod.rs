@@ -131,6 +131,8 @@ pub trait Policy: Sized + Send + Sync {
     const META: Meta;
     /// It looks when all others have: what it asks for depends on their edits.
     const LAST: bool = false;
+    /// Rules that can redact although they do so in no profile. Those that do so in one can anyway.
+    const REDACTS: &'static [Rule] = &[];
     type Options: Default + Clone + Serialize + for<'de> Deserialize<'de>;
     /// Every option that cannot hold, so that an operator sees all of them at once.
     fn problems(_options: &Self::Options) -> Vec<OptionsProblem> {
@@ -436,7 +438,7 @@ pub struct PolicySettings {
 pub struct OnePolicy {
     /// `None`: the profile's.
     pub mode: Option<Mode>,
-    /// Rule name to effect, where it differs from the profile's.
+    /// Rule name to effect, where it differs from the profile's. `redact` only for rules that have something to change.
     pub rules: std::collections::BTreeMap<String, Decision>,
     /// The policy's own options.
     pub options: serde_json::Map<String, serde_json::Value>,

@@ -6,7 +6,7 @@
 
 use super::report::{MAX_RULES, Speaker};
 use super::{
-    Meta, Mode, OnePolicy, OptionsProblem, Policy, PolicySettings, Profile, Report, Subject, View,
+    Meta, Mode, OnePolicy, OptionsProblem, Policy, PolicySettings, Profile, Report, Rule, Subject, View,
     sg01_output_bounds::OutputBounds, sg02_failure_signals::FailureSignals, sg03_verbatim_turns::VerbatimTurns,
     sg04_argument_checks::ArgumentChecks, sg05_render_safety::RenderSafety, sg06_pinned_tools::PinnedTools,
     sg07_call_idempotency::CallIdempotency, sg08_final_arguments::FinalArguments, sg09_pure_results::PureResults,
@@ -208,7 +208,7 @@ impl Build {
         let own = settings.policies.get(meta.code).cloned().unwrap_or_default();
         let mut speaker = base(meta, settings.profile);
         speaker.mode = own.mode.unwrap_or(speaker.mode);
-        self.set_rules(meta, &own, &mut speaker);
+        self.set_rules(meta, P::REDACTS, &own, &mut speaker);
         let options = self.options::<P>(meta, &own);
         let rules: Map<String, Value> = meta
             .rules
@@ -234,10 +234,17 @@ impl Build {
         }
     }
 
-    fn set_rules(&mut self, meta: &Meta, own: &OnePolicy, speaker: &mut Speaker) {
+    fn set_rules(&mut self, meta: &Meta, redacts: &[Rule], own: &OnePolicy, speaker: &mut Speaker) {
         for (name, effect) in &own.rules {
-            match meta.rules.iter().position(|rule| rule.name == name) {
-                Some(ix) => speaker.effects[ix] = *effect,
+            let found = meta.rules.iter().enumerate().find(|(_, rule)| rule.name == name);
+            match found {
+                // A verdict that says `redact` and changes nothing would let through what it found.
+                Some((_, rule)) if *effect == Decision::Redact && !can_redact(rule, redacts) => {
+                    let code = meta.code;
+                    let problem = format!("redact: {code} {name} changes nothing in what it finds; allow or block");
+                    self.problem(format!("policies.{code}.rules.{name}"), problem);
+                }
+                Some((ix, _)) => speaker.effects[ix] = *effect,
                 None => {
                     let known = meta.rules.iter().map(|rule| rule.name).collect::<Vec<_>>().join(", ");
                     self.problem(
@@ -279,4 +286,8 @@ impl Build {
         let text = json!({"profile": profile, "policies": self.effective}).to_string();
         format!("sha256:{}", digest::hex(&digest::sha256(text.as_bytes())))
     }
+}
+
+fn can_redact(rule: &Rule, redacts: &[Rule]) -> bool {
+    [rule.effect, rule.strict].contains(&Decision::Redact) || redacts.iter().any(|known| known.name == rule.name)
 }

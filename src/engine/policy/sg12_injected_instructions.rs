@@ -161,6 +161,8 @@ const HIDDEN_TEXT: Rule = rule(
     Severity::High,
     "a text holds what no reader sees; it is taken out, or the output withheld where it gives orders",
 );
+const RULES: [Rule; 7] =
+    [OVERRIDE_PHRASE, ROLE_FORGERY, FAKE_TOOL_RESULT, CONCEALMENT, EXFILTRATION, MODEL_ORDER, HIDDEN_TEXT];
 
 /// Findings of one subject that are told one by one. The rest are edited all the same.
 const MOST_TOLD: usize = 64;
@@ -192,8 +194,9 @@ impl Policy for InjectedInstructions {
         name: "injected_instructions",
         checklist: "principle, rules 1 and 5",
         summary: "text that a tool brings gives no orders to the model",
-        rules: &[OVERRIDE_PHRASE, ROLE_FORGERY, FAKE_TOOL_RESULT, CONCEALMENT, EXFILTRATION, MODEL_ORDER, HIDDEN_TEXT],
+        rules: &RULES,
     };
+    const REDACTS: &'static [Rule] = &RULES;
     type Options = Options;
 
     fn problems(options: &Options) -> Vec<OptionsProblem> {

@@ -20,7 +20,7 @@ pub(super) fn edits<'r>(result: &ResultItem<'r>) -> Option<Vec<Edit<'r>>> {
         ResultShape::AnthropicToolResult => {
             // The API takes nothing but text beside the flag.
             let texts = result.parts.iter().all(|part| matches!(part, Part::Text(_)));
-            texts.then(|| vec![set(result.item, result.failure_value, "is_error", "true")])
+            texts.then(|| anthropic(result))
         }
         ResultShape::PlainOutput if matches!(result.tool, Name::Implied("apply_patch")) => {
             Some(vec![set(result.item, result.failure_value, "status", "\"failed\"")])
@@ -36,6 +36,31 @@ pub(super) fn edits<'r>(result: &ResultItem<'r>) -> Option<Vec<Edit<'r>>> {
         ResultShape::McpResult => Some(vec![set(result.item, result.failure_value, "isError", "true")]),
         ResultShape::McpAnswer | ResultShape::Host | ResultShape::TypedOutput | ResultShape::Server => None,
     }
+}
+
+/// The flag, and a text where there is none: the API refuses an error without content.
+fn anthropic<'r>(result: &ResultItem<'r>) -> Vec<Edit<'r>> {
+    let flag = |value: &str| set(result.item, result.failure_value, "is_error", value);
+    let Some(content) = result.item.get("content") else {
+        return vec![flag(&format!("true,\"content\":\"{ERROR_PREFIX}\""))];
+    };
+    let text = || format!("\"{ERROR_PREFIX}\"");
+    let is_blank = |value: &Value<'_>| value.text().is_some_and(|text| text.trim_ascii().is_empty());
+    let begin = |value: Value<'r>, with| insert(value, value.span().start + 1, with);
+    let said = match content.kind() {
+        Kind::Null => Some(Edit { span: content.span(), with: text().into_bytes() }),
+        Kind::String => is_blank(&content).then(|| begin(content, ERROR_PREFIX.to_owned())),
+        Kind::Array => match content.items().next() {
+            None => Some(begin(content, format!("{{\"type\":\"text\",\"text\":{}}}", text()))),
+            Some(_) => {
+                let texts = || content.items().filter_map(|part| part.get("text"));
+                let first = texts().next().filter(|_| texts().all(|text| is_blank(&text)));
+                first.map(|first| begin(first, ERROR_PREFIX.to_owned()))
+            }
+        },
+        _ => None,
+    };
+    std::iter::once(flag("true")).chain(said).collect()
 }
 
 fn insert<'r>(value: Value<'r>, at: u32, with: String) -> Edit<'r> {
