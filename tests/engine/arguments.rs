@@ -9,6 +9,8 @@ use sluicegate::engine::policy::{Mode, OnePolicy, Profile};
 fn with(one: OnePolicy) -> Engine {
     let mut settings = settings(Profile::Standard);
     settings.policy.policies.insert("SG04".into(), one);
+    let trusts = json!({"trust_first": true}).as_object().cloned().unwrap();
+    settings.policy.policies.insert("SG06".into(), OnePolicy { options: trusts, ..OnePolicy::default() });
     Engine::new(settings).unwrap()
 }
 

@@ -1,6 +1,6 @@
 //! MCP messages through the whole engine: calls, answers by what was asked, lists, cancellations.
 
-use crate::support::{Partition, body, engine, files, header, lines, settings, shared, verdicts};
+use crate::support::{self, Partition, body, files, header, lines, settings, shared, trusting as engine, verdicts};
 use serde_json::{Value, json};
 use sluicegate::engine::policy::Profile;
 use sluicegate::engine::provider::Provider;
@@ -633,7 +633,7 @@ fn servers_do_not_push_out_what_others_wait_for() {
 
 #[test]
 fn versions_need_no_handshake() {
-    let engine = engine(Profile::Standard);
+    let engine = support::engine(Profile::Standard);
     let mut c = Connection::new(&engine);
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28"});
     let with =
@@ -1126,7 +1126,7 @@ fn members_that_are_no_marks_are_not_inspected() {
 
 #[test]
 fn instructions_of_a_server_are_judged() {
-    let engine = engine(Profile::Standard);
+    let engine = support::engine(Profile::Standard);
     for method in ["initialize", "server/discover"] {
         let mut c = Connection::new(&engine);
         c.client(request(1, method));
@@ -1382,11 +1382,7 @@ fn recorded_connections_are_judged_as_they_went() {
                         let failed = copy["data"]["result"]["isError"] == true || copy["data"]["error"].is_object();
                         went.push((verdict["subject"]["tool"].clone(), failed));
                     }
-                    // Nobody has approved them.
-                    Some("tool_definitions") => {
-                        let found = verdict["findings"].as_array().unwrap();
-                        assert!(found.iter().all(|f| f["rule"] == "unpinned_tool"), "{name}: {verdict}");
-                    }
+                    Some("tool_definitions") => assert_eq!(verdict["action"], "allow", "{name}: {verdict}"),
                     other => panic!("{name}: {other:?}"),
                 }
             }

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each suite uses its part")]
 
 use serde_json::Value;
-use sluicegate::engine::policy::Profile;
+use sluicegate::engine::policy::{OnePolicy, Profile};
 use sluicegate::engine::state::PartitionState;
 use sluicegate::engine::{Emission, Engine, Input, Observation, Out, Outcome, Redacted, Settings, To};
 use std::collections::BTreeMap;
@@ -19,6 +19,14 @@ pub fn settings(profile: Profile) -> Settings {
 
 pub fn engine(profile: Profile) -> Engine {
     Engine::new(settings(profile)).unwrap_or_else(|problems| panic!("{problems:?}"))
+}
+
+/// As if an operator had approved what servers list at first.
+pub fn trusting(profile: Profile) -> Engine {
+    let mut settings = settings(profile);
+    let options = [("trust_first".to_owned(), Value::Bool(true))].into_iter().collect();
+    settings.policy.policies.insert("SG06".to_owned(), OnePolicy { options, ..OnePolicy::default() });
+    Engine::new(settings).unwrap_or_else(|problems| panic!("{problems:?}"))
 }
 
 /// One partition of one engine, fed line by line as `check` does.

@@ -424,7 +424,7 @@ fn check_tells_nothing_to_judge_from_nothing_judged() {
     let message = r#"{"type":"message_stop"}"#;
     let raw = "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
     let cases: [(&[&str], &str, &str, i32); 8] = [
-        (&["--provider", "mcp"], &mcp, "schema_mismatch", 1),
+        (&["--provider", "mcp"], &mcp, "withheld_tool", 1),
         (&["--provider", "gemini.live"], live, "schema_mismatch", 1),
         (&["--provider", "gemini.generate_content"], message, "another provider's?", 1),
         (&["--provider", "openai.chat"], raw, "another provider's?", 1),

@@ -12,6 +12,8 @@ pub enum ToolFamily {
     Custom,
     /// A type of the provider's own whose input schema is implied; `name` is its type without the date.
     Typed,
+    /// Whatever it was: its definition was withheld, so nobody may call it.
+    Withheld,
 }
 
 /// One tool definition.

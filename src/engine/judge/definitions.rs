@@ -19,10 +19,10 @@ use crate::engine::pins::record::{DEFINITION_BYTES, Key, SIGHTING_BYTES, Sightin
 use crate::engine::pins::{Stands, own_agent};
 use crate::engine::policy::{DefinitionsSubject, Evidence, Finding, Mode, Place, Subject};
 use crate::engine::redact::{without_items, without_member};
-use crate::engine::state::{Listed, ResultFact, Session};
+use crate::engine::state::{Listed, ResultFact, Session, Tool};
 use crate::engine::verdict::{Checkpoint, Decision, SubjectOut, engine_finding};
 use crate::engine::{Emission, Observation, To};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 /// What a client declares to be able to, where each message says so.
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
@@ -64,18 +64,11 @@ impl<'a, 'r> Run<'a, 'r> {
         }
     }
 
-    /// What an answer lists are facts of its server. Gives the list.
-    pub(super) fn listed(
-        &mut self,
-        session: &mut Session<'_>,
-        (exchange, server): (u32, Option<Value<'r>>),
-        (result, first): (Value<'r>, bool),
-    ) -> Option<Declared<'r>> {
+    /// What an answer lists.
+    pub(super) fn listed(server: Option<Value<'r>>, (result, first): (Value<'r>, bool)) -> Option<Declared<'r>> {
         let list = result.get("tools").filter(|tools| tools.kind() == Kind::Array)?;
-        let mut stream = self.keyed().stream(Role::Tools);
-        let (mut tools, mut facts) = (Vec::new(), Vec::new());
+        let mut tools = Vec::new();
         for item in list.items() {
-            stream.part(item.raw());
             let name = item.get("name").filter(|name| name.kind() == Kind::String);
             let tool = ToolDef {
                 name: name.map_or(Name::None, Name::Wire),
@@ -86,22 +79,44 @@ impl<'a, 'r> Run<'a, 'r> {
                 item,
                 late: true,
             };
-            facts.extend(name.map(|_| remembered(&tool)));
             tools.push(tool);
         }
         let next = result.get("nextCursor").filter(|cursor| !cursor.is_null());
-        session.list_tools(exchange, short(stream.finish()), (first, next.is_none()), facts);
         let tools = Tools { server, tools, list: Some(list) };
         Some(Declared { tools, instructions: None, next, first, hosted: false })
     }
 
-    /// The verdict on what a server said, and what its copy needs.
+    /// What a server listed are facts of it: definitions, and which of them were withheld.
+    pub(super) fn know(
+        &self,
+        session: &mut Session<'_>,
+        exchange: u32,
+        said: &Declared<'r>,
+        withheld: &BTreeSet<usize>,
+    ) {
+        let mut stream = self.keyed().stream(Role::Tools);
+        said.tools.tools.iter().for_each(|tool| stream.part(tool.item.raw()));
+        withheld.iter().for_each(|at| stream.part(&at.to_be_bytes()));
+        let named = said.tools.tools.iter().enumerate().filter(|(_, tool)| !matches!(tool.name, Name::None));
+        let (gone, kept): (Vec<_>, Vec<_>) = named.partition(|(at, _)| withheld.contains(at));
+        let mut facts: Vec<Tool> = kept.into_iter().map(|(_, tool)| remembered(tool)).collect();
+        let names: HashSet<Vec<u8>> = facts.iter().map(|tool| tool.name.clone()).collect();
+        let gone = gone.into_iter().map(|(_, tool)| without_schema(tool));
+        facts.extend(gone.filter(|tool| !names.contains(&tool.name)));
+        let digest = short(stream.finish());
+        match said.hosted {
+            true => session.add_tools(exchange, digest, facts),
+            false => session.list_tools(exchange, digest, (said.first, said.next.is_none()), facts),
+        }
+    }
+
+    /// The verdict on what a server said, what its copy needs, and which tools are withheld.
     pub(super) fn definitions(
         &mut self,
         session: &mut Session<'_>,
         exchange: Option<u32>,
         said: &Declared<'r>,
-    ) -> (Draft<'r, 'static>, Vec<Edit<'r>>) {
+    ) -> (Draft<'r, 'static>, Vec<Edit<'r>>, BTreeSet<usize>) {
         let Declared { tools: Tools { server, tools, list }, instructions, next, first, hosted } = said;
         let named = text_of(*server).into_owned();
         if list.is_some() && (*first || !*hosted) {
@@ -137,7 +152,7 @@ impl<'a, 'r> Run<'a, 'r> {
         };
         draft.content_hmac = Some(self.digest_of(&prints, instructions_print.as_ref()));
         draft.content_bytes = values.iter().map(|value| value.span().len() as u64).sum();
-        let edits = self.left_out(said, &mut draft, report.edits);
+        let (edits, withheld) = self.left_out(said, &mut draft, report.edits);
         let mut seen: Vec<Seen<'r>> = Vec::with_capacity(values.len());
         for (tool, print) in tools.iter().zip(prints) {
             let Name::Wire(name) = tool.name else { continue };
@@ -146,7 +161,7 @@ impl<'a, 'r> Run<'a, 'r> {
         seen.extend(instructions.zip(instructions_print).map(|(value, print)| Seen { name: None, value, print }));
         self.changes(&draft.findings);
         self.saw(session, &named, seen);
-        (draft, edits)
+        (draft, edits, withheld)
     }
 
     /// The same definitions in another order are the same.
@@ -159,27 +174,35 @@ impl<'a, 'r> Run<'a, 'r> {
         stream.finish()
     }
 
-    /// The edits that the draft's action needs.
-    fn left_out(&self, said: &Declared<'r>, draft: &mut Draft<'r, '_>, asked: Vec<Edit<'r>>) -> Vec<Edit<'r>> {
+    /// The edits that the draft's action needs, and the tools that are withheld.
+    fn left_out(
+        &self,
+        said: &Declared<'r>,
+        draft: &mut Draft<'r, '_>,
+        asked: Vec<Edit<'r>>,
+    ) -> (Vec<Edit<'r>>, BTreeSet<usize>) {
         if draft.fold().1 == Decision::Allow {
-            return Vec::new();
+            return (Vec::new(), BTreeSet::new());
         }
         let layer = said.tools.list.or(said.instructions).map(|value| value.layer());
         let editable = !said.hosted && layer.is_some_and(|layer| self.editable(&asked, layer));
         if (said.hosted && draft.fold().1 == Decision::Redact) || (!said.hosted && !editable) {
             draft.block("not_redactable", Evidence::None);
         }
-        let Some(layer) = layer.filter(|_| !said.hosted) else { return Vec::new() };
+        let Some(layer) = layer else { return (Vec::new(), BTreeSet::new()) };
         let mut out = LeftOut::default();
         let blocks = |f: &&Finding<'_>| f.mode == Mode::Enforce && f.effect == Decision::Block;
         for finding in draft.findings.iter().filter(blocks) {
             out.take(said, layer, finding);
         }
+        if out.whole {
+            out.tools = (0..said.tools.tools.len()).collect();
+        }
+        if said.hosted {
+            return (Vec::new(), out.tools);
+        }
         let mut edits = Vec::new();
         if let Some(list) = said.tools.list {
-            if out.whole {
-                out.tools = (0..said.tools.tools.len()).collect();
-            }
             edits.extend(without_items(list, &out.tools));
         }
         edits.extend(said.instructions.filter(|_| out.instructions || out.whole).and_then(without_member));
@@ -193,7 +216,7 @@ impl<'a, 'r> Run<'a, 'r> {
             };
             edits.extend(asked.into_iter().filter(stays));
         }
-        edits
+        (edits, out.tools)
     }
 
     fn changes(&mut self, findings: &[Finding<'r>]) {
@@ -302,7 +325,10 @@ impl<'a, 'r> Run<'a, 'r> {
             return (Decision::Allow, Decision::Allow);
         }
         let said = Declared { tools: tools.clone(), instructions: None, next: None, first, hosted: true };
-        let (draft, _) = self.definitions(session, Some(exchange), &said);
+        let (draft, _, withheld) = self.definitions(session, Some(exchange), &said);
+        if first && !withheld.is_empty() {
+            self.know(session, exchange, &said, &withheld);
+        }
         let (decision, action) = draft.fold();
         let call_id = short(self.keyed().digest(Role::CallId, &[b"mcp_list_tools", &text_of(tools.server)]));
         let content = short(draft.content_hmac.unwrap_or_default());
@@ -357,6 +383,11 @@ impl<'a, 'r> Run<'a, 'r> {
         let pairs: Vec<_> = pairs.collect();
         session.saw_own(own_agent(self.origin.fleet, self.origin.agent), digest, &pairs);
     }
+}
+
+/// A tool that was withheld: its name is known, and what it asks for is not.
+fn without_schema(tool: &ToolDef<'_>) -> Tool {
+    Tool { family: ToolFamily::Withheld, ..remembered(&ToolDef { schema: None, ..*tool }) }
 }
 
 impl LeftOut {

@@ -28,6 +28,7 @@ use crate::engine::verdict::{Checkpoint, Decision, engine_finding};
 use crate::engine::wire::Envelope;
 use crate::engine::{Input, Observation};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 /// The server that a record's messages go to or come from.
 struct Peer<'r> {
@@ -366,21 +367,30 @@ impl<'a, 'r> Run<'a, 'r> {
     /// A list of tools, and what a server says of how to use it.
     fn listing(&mut self, session: &mut Session<'_>, peer: &Peer<'r>, page: (Value<'r>, bool), left: &mut Left<'r>) {
         let exchange = self.exchange(session, peer);
-        let Some(said) = self.listed(session, (exchange, peer.name), page) else {
+        let Some(said) = Self::listed(peer.name, page) else {
             left.opaque.push((page.0, "mcp_answer"));
             return;
         };
         let nameless = said.tools.tools.iter().filter(|tool| matches!(tool.name, Name::None));
         left.opaque.extend(nameless.map(|tool| (tool.item, "mcp_tool")));
-        self.said(session, exchange, &said, left);
+        let withheld = self.said(session, exchange, &said, left);
+        self.know(session, exchange, &said, &withheld);
     }
 
-    fn said(&mut self, session: &mut Session<'_>, exchange: u32, said: &Declared<'r>, left: &mut Left<'r>) {
+    /// Gives the tools that are withheld.
+    fn said(
+        &mut self,
+        session: &mut Session<'_>,
+        exchange: u32,
+        said: &Declared<'r>,
+        left: &mut Left<'r>,
+    ) -> BTreeSet<usize> {
         if self.off() {
-            return;
+            return BTreeSet::new();
         }
-        let (draft, edits) = self.definitions(session, Some(exchange), said);
+        let (draft, edits, withheld) = self.definitions(session, Some(exchange), said);
         left.results.push(Held { draft, edits, output: None });
+        withheld
     }
 
     /// A tool's output, or what stands for one.

@@ -369,10 +369,10 @@ impl ArgumentChecks {
             }
             Definitions::Unseen(label) => report.not_observed(&Self::META, view, label),
             // What the provider runs is not the request's to declare.
-            Definitions::Undeclared if call.executor == Executor::Client => {
+            Definitions::Undeclared | Definitions::Withheld if call.executor == Executor::Client => {
                 report.find(&UNKNOWN_TOOL, Place::Whole, Evidence::None);
             }
-            Definitions::Undeclared => {}
+            Definitions::Undeclared | Definitions::Withheld => {}
             Definitions::WrongForm => {
                 report.find(&WRONG_FORM, Place::Whole, Evidence::None);
             }

@@ -19,6 +19,8 @@ pub enum Definitions<'s> {
     Declared(Vec<&'s Tool>),
     /// Declared, as a kind whose calls have another form.
     WrongForm,
+    /// Its definition was blocked where it was listed.
+    Withheld,
     /// The request was seen and does not declare it.
     Undeclared,
 }
@@ -53,7 +55,7 @@ impl<'s> View<'s> {
             Definitions::Declared(tools) => {
                 tools.first().map_or(ToolKnown::Undeclared, |tool| ToolKnown::Declared(tool))
             }
-            Definitions::WrongForm | Definitions::Undeclared => ToolKnown::Undeclared,
+            Definitions::WrongForm | Definitions::Withheld | Definitions::Undeclared => ToolKnown::Undeclared,
         }
     }
 
@@ -133,12 +135,16 @@ fn is_found(tool: &Tool) -> bool {
 /// Those of the definitions whose calls have this form, each schema once. OpenAI's own tools that a client runs
 /// have items of their own, whose arguments are objects: a `function_call` of that name is none of them.
 fn formed(mut tools: Vec<&Tool>, executor: Executor, form: Form, provider: Provider) -> Definitions<'_> {
+    if tools.iter().all(|tool| tool.family == ToolFamily::Withheld) {
+        return Definitions::Withheld;
+    }
     let own_items =
         executor == Executor::Client && matches!(provider, Provider::OpenAiResponses | Provider::XaiResponses);
     tools.retain(|tool| match tool.family {
         ToolFamily::Function => form != Form::FreeText,
         ToolFamily::Custom => form == Form::FreeText,
         ToolFamily::Typed => !own_items || form == Form::JsonValue,
+        ToolFamily::Withheld => false,
     });
     let mut seen = HashSet::new();
     tools.retain(|tool| seen.insert((tool.schema.as_deref(), tool.schema_omitted)));

@@ -71,7 +71,9 @@ impl ArgumentChecks {
             || call.namespace.as_deref() == Some(b"multi_tool_use");
         let is_wrapper = match view.definitions(call) {
             Definitions::Declared(_) => false,
-            Definitions::Undeclared => made_up || (is_wrapper_name(&call.name) && !inner.is_empty()),
+            Definitions::Undeclared | Definitions::Withheld => {
+                made_up || (is_wrapper_name(&call.name) && !inner.is_empty())
+            }
             Definitions::Unseen(_) | Definitions::WrongForm => made_up,
         };
         if call.executor == Executor::Provider || !is_wrapper {
@@ -119,7 +121,7 @@ impl ArgumentChecks {
                 Definitions::WrongForm => {
                     report.find(&WRONG_FORM, Place::Value { value: recipient, range: None }, Evidence::None);
                 }
-                Definitions::Undeclared => {
+                Definitions::Undeclared | Definitions::Withheld => {
                     report.find(&UNKNOWN_TOOL, Place::Value { value: recipient, range: None }, Evidence::None);
                 }
                 Definitions::Unseen(_) if registered => {}
