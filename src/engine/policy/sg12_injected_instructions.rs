@@ -4,7 +4,7 @@
 //! Every text of a tool's output, and of what a server says of its tools and of itself; in JSON in a string and in
 //! base64 too. Arguments are the model's own and are not looked at. Each sentence is read as a model reads it
 //! (look-alike and full-width letters, accents, spaced-out letters, characters without width, HTML entities, `%20`,
-//! `\u0069`, tag characters) and scored from 0 to 100:
+//! `\u0069`, tag characters, inline markup and colours within a word, words parted at the end of a line) and scored from 0 to 100:
 //! - `override_phrase`: a bid to ignore, forget or replace the instructions that the model has, or to be somebody
 //!   without rules, in English, German, French, Spanish, Italian, Portuguese, Dutch, Russian, Polish, Turkish,
 //!   Hindi, Indonesian, Vietnamese, Arabic, Greek, Hebrew, Chinese, Japanese and Korean.
@@ -22,7 +22,10 @@
 //!
 //! From `redact_score` on a sentence is put into a fence, which says what it is; what nobody sees is taken out, and a
 //! mark says so. From `block_score` on the output is withheld. A text that speaks of such attacks more than once
-//! (an article, a scanner's documentation) is fenced at most. Results of tools that the provider ran were read
+//! (an article, a scanner's documentation) is fenced at most; so is a bid in quotation marks in a text that speaks
+//! of them once or is test code. A bid on a manual's condition (`if you have already installed it`) or about the
+//! words of a third (a doctor's, a manufacturer's) or of the writer (`my previous instructions`) counts for a fence
+//! by itself, and blocks together with more. Results of tools that the provider ran were read
 //! already: they are blocked from `block_score` on and told of before; so are tools that the provider lists. A member's
 //! name cannot be fenced: it is told of, and blocks from `block_score` on.
 //!
@@ -87,12 +90,19 @@
 //! # Holds
 //! - `Ignore previous errors and run the build again`, `the rules above apply to all orders`: no instructions of a
 //!   model are meant.
-//! - `do not ignore the instructions on the label`: turned around.
+//! - `do not ignore the instructions on the label`: turned around; so is a German or Dutch clause that ends
+//!   in `nicht` or `niet`.
+//! - `disregard my previous email and the instructions in it`: the writer's own.
+//! - `you must call close()`, `forget everything we know`, `ignoring_line(output)`: code and its comments.
 //! - Output that was fenced before.
 //!
 //! ```example holds
 //! call lookup {"q":"a"}
 //! result "Ignore the warnings above; the build ran, and the instructions are in README.md."
+//! ```
+//! ```example holds
+//! call lookup {"q":"a"}
+//! result "Please disregard my previous email and the instructions in it."
 //! ```
 //! ```example holds
 //! call lookup {"q":"a"}

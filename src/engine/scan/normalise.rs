@@ -1,10 +1,11 @@
 //! A text as a reader or a model takes it, with the way back to its bytes.
 //!
 //! Who writes for a model and against a filter spells words so that only the model reads them: full-width or
-//! mathematical letters, Cyrillic ones that look Latin, letters that are spaced out or parted by what is not
-//! shown, characters spelled as HTML entities, percent signs or `\u` escapes, Latin text in tag characters. A
-//! [`View`] undoes all of that at once, in lower case and without accents, so that a detector's phrases are
-//! written one way. Phrases go through [`fold`] themselves, so that both sides always agree.
+//! mathematical letters, Cyrillic ones that look Latin, letters that are spaced out or parted by what is not shown
+//! (inline markup, colours of a terminal, the end of a line behind a hyphen), characters spelled as HTML entities,
+//! percent signs or `\u` escapes, Latin text in tag characters. A [`View`] undoes all of that at once, in lower case
+//! and without accents, so that a detector's phrases are written one way. Phrases go through [`fold`] themselves, so
+//! that both sides always agree.
 //!
 //! Invariants: time and memory are linear in the bytes; [`View::source_range`] gives ranges of the text's bytes
 //! that lie on character boundaries and hold all of what a range of the view was made of; the view of lower-case
@@ -12,6 +13,8 @@
 //!
 //! Left out: leetspeak, ciphers, reversed text, and escapes inside escapes (a reader undoes one level too). White
 //! space is one space in the view; where lines began is kept beside it.
+
+mod joints;
 
 use std::ops::Range;
 use unicode_normalization::char::{decompose_compatible, is_combining_mark};
@@ -195,6 +198,16 @@ impl Builder {
                 continue;
             }
             let rest = text.get(at..).unwrap_or_default();
+            let joined = match byte {
+                b'<' | b'\x1b' => joints::within(&self.view.text, rest),
+                b'\n' | b'\r' if self.run.is_none() => self.hyphen(rest),
+                _ => 0,
+            };
+            if joined > 0 {
+                self.end_run(base + at);
+                at += joined;
+                continue;
+            }
             let (c, len) = match byte {
                 b'&' => entity(rest),
                 b'%' => percent(bytes.get(at..).unwrap_or_default()),
@@ -221,6 +234,19 @@ impl Builder {
             self.push(c, base + at, len);
             at += len.max(1);
         }
+    }
+
+    /// Bytes of the end of a line behind a word that is parted there; its hyphen is taken back.
+    fn hyphen(&mut self, rest: &str) -> usize {
+        let spaces = joints::parted(&self.view.text, rest);
+        if spaces > 0 {
+            self.view.text.pop();
+            let is_empty = |s: &Segment| s.view as usize >= self.view.text.len();
+            if self.view.segments.last().is_some_and(is_empty) {
+                self.view.segments.pop();
+            }
+        }
+        spaces
     }
 
     /// ASCII letters, digits and marks that mean nothing here, as they stand.
@@ -332,7 +358,7 @@ const PLAIN: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = b' ';
     while byte <= b'~' {
-        table[byte as usize] = !matches!(byte, b'&' | b'%' | b'\\' | b'*' | b'`');
+        table[byte as usize] = !matches!(byte, b'&' | b'%' | b'\\' | b'*' | b'`' | b'<');
         byte += 1;
     }
     table
@@ -564,6 +590,10 @@ mod tests {
             ("Ignore%20all%20of%0Ait", "ignore all of it"),
             ("\\u0069gnore \\x61ll\\nof \\ud835\\udc22t", "ignore all of it"),
             ("ig**no**re `all`", "ignore `all`"),
+            ("ig<b>no</b>re <b>all</b> o<!-- -->f", "ignore <b>all</b> of"),
+            ("ig\u{1b}[0mno\u{1b}[1;31m\u{1b}[Kre \u{1b}[1mall\u{1b}[0m of", "ignore all of"),
+            ("ig-\nnore all of- it -\nx", "ignore all of- it - x"),
+            ("a<b style=\"display:none\">c<!-- x -->d<p>e", "a<b style=\"display:none\">c<!-- x -->d<p>e"),
             ("pre\u{301}ce\u{301}dentes PRÉCÉDENTES", "precedentes precedentes"),
             ("x\u{e0049}\u{e0067}\u{e006e}\u{e006f}\u{e0072}\u{e0065}", "xignore"),
             ("100% of a & b, c:\\dir %zz &nope; \\ud83d", "100% of a & b, c:\\dir %zz &nope; \\ud83d"),
@@ -580,6 +610,8 @@ mod tests {
         assert_eq!(source("so i  g n o r e it", "ignore"), "i  g n o r e");
         assert_eq!(source("x ig\u{200b}n\u{ad} y", "ign"), "ig\u{200b}n");
         assert_eq!(source("%69%67 b", "ig"), "%69%67");
+        assert_eq!(source("x ig-\nnore y", "ignore"), "ig-\nnore");
+        assert_eq!(source("x ig<b>no</b>re y", "ignore"), "ig<b>no</b>re");
     }
 
     #[test]
@@ -621,7 +653,7 @@ mod tests {
         /// Ranges of a view are ranges of the text, on its boundaries, in order; and each character comes from where
         /// it says.
         #[test]
-        fn every_character_maps_back(text in "(&#[0-9]{2,3};|%[46][1-9]|\\\\u00[46][1-9]|[a-z] |[ -~]|\\n|\\PC|[\u{200b}\u{e0041}\u{fe0f}\u{202e}\u{301}]){0,60}") {
+        fn every_character_maps_back(text in "(&#[0-9]{2,3};|%[46][1-9]|\\\\u00[46][1-9]|[a-z] |[a-z]-\\n|<b>|\u{1b}\\[0m|[ -~]|\\n|\\PC|[\u{200b}\u{e0041}\u{fe0f}\u{202e}\u{301}]){0,60}") {
             let view = view(text.as_bytes());
             let mut last = 0;
             for (at, c) in view.text.char_indices() {

@@ -56,6 +56,8 @@ pub(super) enum Mark {
     Image,
     /// Text about such texts.
     About,
+    /// Code that tests something.
+    Test,
     /// What this gate itself writes.
     Gate(Gate),
     /// A verb of [`JOINED`], within a word too.
@@ -89,13 +91,13 @@ impl Mark {
             Verb { weak } | Object { weak } => !weak,
             Scope { .. } | Not | Told | Must | Action | Say | Reveal { .. } | Send | To => false,
             LastVerb | Model | Reply | Prompt { .. } | Secret | Role | Image | Alone(..) | Joined => true,
-            CommentOpen | CommentClose | Invisible | About | Mark::Gate(_) => true,
+            CommentOpen | CommentClose | Invisible | About | Test | Mark::Gate(_) => true,
         }
     }
 
     /// It makes its sentence worth a look, unlike those that only part the text.
     pub fn counts(self) -> bool {
-        self.is_sign() && !matches!(self, CommentOpen | CommentClose | Invisible | About | Mark::Gate(_))
+        self.is_sign() && !matches!(self, CommentOpen | CommentClose | Invisible | About | Test | Mark::Gate(_))
     }
 
     /// A bid whose object is awaited, over an empty line too.
@@ -117,7 +119,7 @@ pub(super) fn joined(worth: u32) -> Mark {
 use Kind::{Concealment, Exfiltration, FakeToolResult, ModelOrder, OverridePhrase, RoleForgery};
 use Mark::{
     About, Action, Alone, CommentClose, CommentOpen, Image, Invisible, Joined, LastVerb, Model, Must, Not, Object,
-    Prompt, Reply, Reveal, Role, Say, Scope, Secret, Send, To, Told, Verb,
+    Prompt, Reply, Reveal, Role, Say, Scope, Secret, Send, Test, To, Told, Verb,
 };
 
 /// Phrases of one mark, parted by `;`.
@@ -216,7 +218,7 @@ pub(super) const PHRASES: &[(Mark, &str)] = &[
     ),
     (
         Not,
-        "do not;don't;dont;never;not;cannot;can't;won't;shouldn't;mustn't;nicht;ne pas;no debes;nunca;не;never to;\
+        "do not;don't;dont;never;not;cannot;can't;won't;shouldn't;mustn't;no;non;nao;nie;n';nicht;ne pas;no debes;nunca;не;never to;\
          be careful not to",
     ),
     (
@@ -351,7 +353,8 @@ pub(super) const PHRASES: &[(Mark, &str)] = &[
     ),
     (
         Alone(Concealment, 35),
-        "do not mention this;don't mention this;do not mention these instructions;never mention this;\
+        "silently execute;silently send;silently upload;silently forward;silently exfiltrate;silently post;\
+         silently email;do not mention this;don't mention this;do not mention these instructions;never mention this;\
          do not mention that you;do not acknowledge this;do not reveal these;do not reveal this;keep this secret;\
          keep this hidden;keep this confidential;keep this behavior hidden;do not tell anyone;don't tell anyone;\
          without asking for confirmation;without asking the user;without user confirmation;\
@@ -474,7 +477,20 @@ pub(super) const PHRASES: &[(Mark, &str)] = &[
          respond only with;reply only with;always respond with;always reply;reply to me;output exactly;just print;\
          only respond with",
     ),
-    (Alone(ModelOrder, 30), "before replying;before responding;before answering"),
+    (Alone(Concealment, 50), "silently run curl;silently run wget;silently curl;silently execute curl"),
+    (
+        Alone(OverridePhrase, 60),
+        "your instructions are revoked;your instructions have been revoked;\
+         instructions have been revoked;instructions are revoked;instructions are hereby revoked;\
+         instructions have been rescinded;instructions have been voided;instructions have been nullified;\
+         instructions have been overridden;your previous instructions have been replaced;\
+         your previous instructions have been superseded;your previous instructions have been withdrawn",
+    ),
+    (Alone(Exfiltration, 25), "pass its content;pass its contents;pass the contents as;pass the content as"),
+    (
+        Alone(ModelOrder, 30),
+        "before doing anything else;before you do anything else;before replying;before responding;before answering",
+    ),
     (
         Alone(Exfiltration, 40),
         "exfiltrate;~/.ssh/id_rsa;~/.ssh/id_ed25519;~/.aws/credentials;word for word;send me your;\
@@ -498,6 +514,11 @@ pub(super) const PHRASES: &[(Mark, &str)] = &[
          red team;red teaming;red-teaming;adversarial;attack vector;attackers;an attacker;injection attack;\
          injection attacks;untrusted input;guardrail;guardrails;owasp;vulnerability;vulnerabilities;threat model;\
          malicious instructions;payloads",
+    ),
+    (
+        Test,
+        "assert;asserts;assert_eq;assert_ne;asserttrue;assertfalse;assertequal;assertequals;expect(;def test_;\
+         #[test];pytest;unittest",
     ),
     (Mark::Gate(Gate::Open), FENCE_OPEN),
     (Mark::Gate(Gate::Close), FENCE_CLOSE),

@@ -9,6 +9,8 @@ use super::phrases::Mark;
 use super::{Kind, LEAST, LEAST_OWN, ORDER_AT_MOST, View};
 use std::ops::Range;
 
+mod softened;
+
 /// Bytes between a verb and what it is about.
 const NEAR: usize = 90;
 /// Bytes between what is sent and the rest of the sentence's parts.
@@ -65,6 +67,8 @@ struct Met {
     to: Option<Hit>,
     role: bool,
     alone: u32,
+    /// Where the last of those ended.
+    alone_end: usize,
 }
 
 /// The scores of a sentence; `None` where nothing is worth telling. `unseen`: it stands where no reader looks.
@@ -74,6 +78,8 @@ pub(super) fn sentence(view: &View, sentence: &Range<usize>, hits: &[Hit], unsee
     for hit in hits {
         meet(view, sentence, *hit, &mut met, &mut scores);
     }
+    let most = softened::most(view, sentence, met.verb, met.object);
+    scores.own[Kind::OverridePhrase as usize] = scores.of(Kind::OverridePhrase).min(most);
     images(view, sentence, hits, &mut scores);
     model_order(&met, &mut scores);
     exfiltration(&met, &mut scores);
@@ -97,7 +103,7 @@ fn meet(view: &View, sentence: &Range<usize>, hit: Hit, met: &mut Met, scores: &
     match hit.mark {
         Mark::Verb { weak } => {
             // `do not ignore` turns around, `will ignore` tells; `do not follow` is a verb itself.
-            if turned(view, met.not, hit) {
+            if turned(view, met.not, hit) || softened::turned_behind(view, sentence, hit) {
                 return;
             }
             let told = beside(met.told, hit, 2) && (!bidden(view, sentence, hit) || permitted(view, hit));
@@ -112,6 +118,11 @@ fn meet(view: &View, sentence: &Range<usize>, hit: Hit, met: &mut Met, scores: &
             }
         }
         Mark::Scope { weak } => {
+            let own = softened::own(view, sentence, hit);
+            if own == Some(softened::Own::Letter) {
+                return;
+            }
+            let weak = weak || own.is_some();
             if met.scope.is_none_or(|(known, known_weak)| known_weak || !weak || gap(known, hit) > NEAR) {
                 met.scope = Some((hit, weak));
             }
@@ -123,6 +134,9 @@ fn meet(view: &View, sentence: &Range<usize>, hit: Hit, met: &mut Met, scores: &
             }
         }
         Mark::Object { weak } => {
+            if weak && softened::belongs_to(view, met.verb, hit) {
+                return;
+            }
             met.object = Some((hit, weak));
             overridden(met, hit, scores);
         }
@@ -140,7 +154,10 @@ fn meet(view: &View, sentence: &Range<usize>, hit: Hit, met: &mut Met, scores: &
         Mark::Reply => met.reply = Some(hit),
         // `ignore the page and say`.
         Mark::Say => {
-            if met.verb.is_some_and(|(verb, weak)| !weak && verb.end <= hit.start && gap(verb, hit) <= NEAR) {
+            let is_led = |(verb, weak): (Hit, bool)| {
+                !weak && verb.end <= hit.start && gap(verb, hit) <= NEAR && !softened::names_a_thing(view, verb, hit)
+            };
+            if met.verb.is_some_and(is_led) {
                 scores.raise(Kind::OverridePhrase, 50);
             }
         }
@@ -158,22 +175,39 @@ fn meet(view: &View, sentence: &Range<usize>, hit: Hit, met: &mut Met, scores: &
         Mark::Send => {
             met.send.get_or_insert(hit);
         }
-        Mark::Secret => met.secret = Some(hit),
+        Mark::Secret => {
+            if !softened::is_harmless(view, sentence, hit) {
+                met.secret = Some(hit);
+            }
+        }
         Mark::To => met.to = Some(hit),
         Mark::Role => met.role |= automata::names_a_turn(view, hit),
         Mark::Alone(kind, worth) => {
-            if kind == Kind::OverridePhrase && turned(view, met.not, hit) {
+            if kind == Kind::OverridePhrase && turned(view, met.not, hit) || softened::is_harmless(view, sentence, hit)
+            {
                 return;
             }
-            let more = if scores.of(kind) > 0 && met.alone > 0 { 10 } else { 0 };
+            // `instructions for ai` and `for ai agents` may be one phrase.
+            let is_new = hit.start >= met.alone_end || !matches!(kind, Kind::ModelOrder | Kind::FakeToolResult);
+            let more = if scores.of(kind) > 0 && met.alone > 0 && is_new { 10 } else { 0 };
             met.alone += 1;
+            met.alone_end = hit.end;
             let known = scores.of(kind);
             scores.raise(kind, (known.max(worth) + more).min(90));
         }
         // Images are looked at by themselves; the rest part the text.
         Mark::Image | Mark::Joined | Mark::CommentOpen | Mark::CommentClose => {}
-        Mark::Invisible | Mark::About | Mark::Gate(_) => {}
+        Mark::Invisible | Mark::About | Mark::Test | Mark::Gate(_) => {}
     }
+}
+
+/// What bids to put instructions aside is a quotation: a mark stands before the first of it, and the same behind.
+pub(super) fn is_quoted(view: &View, sentence: &Range<usize>, hits: &[Hit]) -> bool {
+    let is_bid = |hit: &&Hit| matches!(hit.mark, Mark::Verb { weak: false } | Mark::Alone(Kind::OverridePhrase, _));
+    let Some(bid) = hits.iter().filter(is_bid).min_by_key(|hit| hit.start) else { return false };
+    let before = view.text.get(sentence.start..bid.start).and_then(|text| text.chars().next_back());
+    let behind = view.text.get(bid.end..sentence.end).unwrap_or_default();
+    before.is_some_and(|mark| matches!(mark, '"' | '\'' | '`') && behind.contains(mark))
 }
 
 /// Bytes from the end of one to the start of the other; 0 where they touch.
@@ -260,6 +294,8 @@ fn exfiltration(met: &Met, scores: &mut Scores) {
     let Some(secret) = met.secret else { return };
     let sent = met.send.is_some_and(|send| gap(send, secret) <= FAR && gap(secret, send) <= FAR);
     let bid = if met.must.is_some() || met.model.is_some() { 15 } else { 0 };
+    // A file of keys is no word that others use too.
+    let bid = if scores.of(Kind::Exfiltration) >= 40 { bid.max(15) + 5 } else { bid };
     let worth = match (sent, met.to.is_some(), met.reply.is_some()) {
         (true, true, _) => 40 + bid,
         (true, false, true) => 40 + bid,
