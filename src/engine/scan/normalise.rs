@@ -211,6 +211,8 @@ impl Builder {
             let (c, len) = match byte {
                 b'&' => entity(rest),
                 b'%' => percent(bytes.get(at..).unwrap_or_default()),
+                // One character, so that a sentence that begins with a colour holds all of it.
+                b'\x1b' => Some(('\u{1b}', joints::colour(rest).max(1))),
                 b'\\' => escape(bytes.get(at..).unwrap_or_default()),
                 b'*' | b'`' => {
                     // Emphasis inside a word is not seen.
@@ -591,7 +593,7 @@ mod tests {
             ("\\u0069gnore \\x61ll\\nof \\ud835\\udc22t", "ignore all of it"),
             ("ig**no**re `all`", "ignore `all`"),
             ("ig<b>no</b>re <b>all</b> o<!-- -->f", "ignore <b>all</b> of"),
-            ("ig\u{1b}[0mno\u{1b}[1;31m\u{1b}[Kre \u{1b}[1mall\u{1b}[0m of", "ignore all of"),
+            ("ig\u{1b}[0mno\u{1b}[1;31m\u{1b}[Kre \u{1b}[1mall\u{1b}[0m of", "ignore \u{1b}all\u{1b} of"),
             ("ig-\nnore all of- it -\nx", "ignore all of- it - x"),
             ("a<b style=\"display:none\">c<!-- x -->d<p>e", "a<b style=\"display:none\">c<!-- x -->d<p>e"),
             ("pre\u{301}ce\u{301}dentes PRÉCÉDENTES", "precedentes precedentes"),

@@ -13,12 +13,8 @@ const COLOUR: usize = 32;
 /// Pieces that follow one another.
 const MOST: usize = 8;
 
-/// Bytes at the start that part no word: colours anywhere, markup between letters.
+/// Bytes at the start that part no word: colours and markup between letters.
 pub(super) fn within(before: &str, text: &str) -> usize {
-    let first = colour(text);
-    if first > 0 {
-        return first;
-    }
     if !before.ends_with(char::is_alphanumeric) {
         return 0;
     }
@@ -46,7 +42,7 @@ pub(super) fn parted(before: &str, text: &str) -> usize {
 }
 
 /// Bytes of a sequence that colours, or clears a line to its end.
-fn colour(text: &str) -> usize {
+pub(super) fn colour(text: &str) -> usize {
     let Some(rest) = text.strip_prefix("\u{1b}[") else { return 0 };
     let numbers = rest.bytes().take(COLOUR).take_while(|b| matches!(b, b'0'..=b'9' | b';' | b':')).count();
     match rest.as_bytes().get(numbers) {
