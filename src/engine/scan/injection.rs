@@ -138,7 +138,8 @@ fn read(view: &View, text: &[u8], seams: &[usize]) -> Vec<Instruction> {
     let mut rest = signs.as_slice();
     let mut invisible = None;
     let (mut comment, mut run) = (comments.iter().peekable(), hidden.iter().peekable());
-    let mut fence = Fence::of(gates);
+    // A mark in a comment goes with it.
+    let mut fence = Fence::of(gates, &comments);
     for sentence in sentences(view, &signs, &cuts) {
         let (own, behind) = rest.split_at(rest.iter().take_while(|sign| sign.end <= sentence.end).count());
         rest = behind;
@@ -221,8 +222,12 @@ struct Fence {
 }
 
 impl Fence {
-    fn of(mut marks: Vec<(Gate, Range<usize>)>) -> Self {
-        marks.retain(|(gate, _)| *gate != Gate::Removed);
+    fn of(mut marks: Vec<(Gate, Range<usize>)>, comments: &[Range<usize>]) -> Self {
+        let in_comment = |mark: &Range<usize>| {
+            let behind = comments.partition_point(|range| range.start <= mark.start);
+            behind.checked_sub(1).and_then(|ix| comments.get(ix)).is_some_and(|range| mark.end <= range.end)
+        };
+        marks.retain(|(gate, mark)| *gate != Gate::Removed && !in_comment(mark));
         Self { marks: marks.into_iter().peekable(), open: false }
     }
 
