@@ -355,3 +355,40 @@ fn two_overrides_that_contradict_each_other_are_a_problem_where_both_can_match()
     );
     check(json!({"low": with(&low, json!({"tool": "read_mail"})), "high": high}), json!({}), &[]);
 }
+
+/// `tools: [{tool: "f*"}]` was taken and never matched; so were hosts like `.example.org` and sources of `*`.
+#[test]
+fn what_would_never_match_is_refused() {
+    use sluicegate::engine::policy::{FleetTrust, OnePolicy, Override, PolicySettings, Scope, Scopes};
+    let paths = |settings: &PolicySettings, sources: &[&str]| {
+        let trust = FleetTrust { sources: sources.iter().map(|s| (*s).to_owned()).collect(), ..FleetTrust::default() };
+        match Scopes::new(settings, &[("a".to_owned(), trust)].into()) {
+            Ok(_) => Vec::new(),
+            Err(problems) => problems.into_iter().map(|problem| problem.path).collect::<Vec<String>>(),
+        }
+    };
+    let cases = [
+        ("SG04", serde_json::json!({"tools": [{"tool": "f*", "parameters": {"p": "path"}}]}), "tools.0.tool"),
+        ("SG04", serde_json::json!({"tools": [{"tool": "f"}]}), "tools.0"),
+        ("SG13", serde_json::json!({"tools": {"f*": {"max_bytes": 2048}}}), "tools.f*"),
+        ("SG01", serde_json::json!({"tools": {"f?": {"max_bytes": 2048}}}), "tools.f?"),
+        ("SG14", serde_json::json!({"denied_hosts": [".example.org"]}), "denied_hosts.0"),
+        ("SG05", serde_json::json!({"allowed_hosts": [".example.org"]}), "allowed_hosts.0"),
+    ];
+    for (code, options, path) in cases {
+        let one = OnePolicy { options: options.as_object().cloned().unwrap(), ..OnePolicy::default() };
+        let settings = PolicySettings { policies: [(code.to_owned(), one)].into(), ..PolicySettings::default() };
+        let found = paths(&settings, &[]);
+        assert!(found.iter().any(|found| found.starts_with(&format!("policies.{code}.options"))), "{path}: {found:?}");
+    }
+    let over = |tool: &str, policies| {
+        let r#match = Scope { tool: Some(tool.to_owned()), ..Scope::default() };
+        let over = Override { r#match, policies, ..Override::default() };
+        PolicySettings { overrides: [("o".to_owned(), over)].into(), ..PolicySettings::default() }
+    };
+    let some = || [("SG04".to_owned(), OnePolicy::default())].into();
+    assert_eq!(paths(&over("f?", some()), &[]), ["overrides.o.match.tool"]);
+    assert_eq!(paths(&over("f", [].into()), &[]), ["overrides.o"]);
+    assert_eq!(paths(&over("f*", some()), &[]), [""; 0]);
+    assert_eq!(paths(&PolicySettings::default(), &["*"]), ["fleets.a.sources"]);
+}

@@ -26,6 +26,16 @@ pub(super) fn problems(path: &str, patterns: &[String]) -> Vec<OptionsProblem> {
     found
 }
 
+/// What the name of one thing cannot be, where patterns are not read.
+pub(super) fn no_name(path: &str, name: &str) -> Option<OptionsProblem> {
+    let problem = match name {
+        "" => "empty: names nothing".to_owned(),
+        _ if name.contains(['*', '?']) => format!("{name:?}: patterns are not read here; name each by itself"),
+        _ => return None,
+    };
+    Some(OptionsProblem { path: path.to_owned(), problem })
+}
+
 /// Whether a pattern matches the whole of a name. Linear in the name for each of the pattern's bytes.
 pub(super) fn glob(pattern: &[u8], name: &[u8]) -> bool {
     let (mut p, mut n) = (0, 0);

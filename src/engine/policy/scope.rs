@@ -211,6 +211,10 @@ impl Scopes {
         order.sort_by_key(|(name, over)| (over.r#match.specificity(), *name));
         for (name, over) in &order {
             check_match(name, &over.r#match, fleets, &mut problems);
+            if over.profile.is_none() && over.policies.is_empty() {
+                let problem = "sets nothing: give it profile or policies".to_owned();
+                problems.push(Problem { path: format!("overrides.{name}"), problem });
+            }
         }
         check_fleets(fleets, &mut problems);
         let known: Vec<Problem> = base.as_ref().err().cloned().unwrap_or_default();
@@ -323,6 +327,10 @@ fn check_fleets(fleets: &BTreeMap<String, FleetTrust>, problems: &mut Vec<Proble
                 problems.push(Problem { path: format!("fleets.{name}.{key}"), problem });
             }
         }
+        for text in trust.sources.iter().filter(|text| text.contains('*')) {
+            let problem = format!("{text:?}: is a beginning, and no glob; leave sources out to believe every one");
+            problems.push(Problem { path: format!("fleets.{name}.sources"), problem });
+        }
     }
 }
 
@@ -335,6 +343,11 @@ fn check_match(name: &str, scope: &Scope, fleets: &BTreeMap<String, FleetTrust>,
     for (key, pattern) in scope.globs() {
         let Some(pattern) = pattern.filter(|pattern| pattern.is_empty() || pattern.len() > MAX_GLOB) else { continue };
         let problem = format!("{} bytes: must have 1 to {MAX_GLOB}", pattern.len());
+        problems.push(Problem { path: path(&format!(".{key}")), problem });
+    }
+    for (key, pattern) in scope.globs() {
+        let Some(pattern) = pattern.filter(|pattern| pattern.contains('?')) else { continue };
+        let problem = format!("{pattern:?}: `?` is read as no pattern, only `*` is");
         problems.push(Problem { path: path(&format!(".{key}")), problem });
     }
     let of = |fleet: &str, name: &str| glob(fleet.as_bytes(), name.as_bytes());

@@ -98,6 +98,7 @@
 mod cut;
 mod provenance;
 
+use super::globs;
 use super::results::tool_name;
 use super::truncate::{self, Bound};
 use super::{
@@ -243,6 +244,7 @@ impl Policy for OutputBounds {
             within(&format!("tools.{name}.block_bytes"), block_bytes, 1 << 10, (8 << 20, ""));
             within(&format!("tools.{name}.max_bytes"), max_bytes, 1 << 10, (block_bytes, " (block_bytes)"));
         }
+        found.extend(options.tools.keys().filter_map(|name| globs::no_name(&format!("tools.{name}"), name)));
         found
     }
 

@@ -104,11 +104,12 @@
 //! - `max_bytes` (10 485 760; 1 024 to 67 108 864): of one file, decoded. SG01's `block_media_bytes` bounds all files of
 //!   an output as they stand on the wire.
 //! - `max_pixels` (100 000 000; 1 to 10 000 000 000), for `png`, `jpeg`, `gif`, `webp` and `bmp`.
-//! - `tools`: by tool name, its own `allowed_types` and `max_bytes`.
+//! - `tools`: by tool name (no patterns), its own `allowed_types` and `max_bytes`.
 //!
 //! # Source
 //! Rule 8 of `untrusted-tool-outputs.md`; the shapes are those of `provider-formats` §2.6, §3, §4.6, §6 and §7.
 
+use super::globs;
 use super::media::{self, Content, Medium};
 use super::results::tool_name;
 use super::{
@@ -226,6 +227,7 @@ impl Policy for MediaResults {
         for (name, own) in &options.tools {
             known(&format!("tools.{name}.allowed_types"), own.allowed_types.as_deref().unwrap_or_default());
         }
+        found.extend(options.tools.keys().filter_map(|name| globs::no_name(&format!("tools.{name}"), name)));
         found
     }
 

@@ -55,7 +55,7 @@ fn normal(name: &str) -> Option<String> {
 
 /// A host that stands alone, in its ASCII form.
 pub fn host(name: &str) -> Option<String> {
-    let plain = !name.is_empty() && !name.contains(['/', '\\', '@', '?', '#', '*', ' ', '%']);
+    let plain = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\', '@', '?', '#', '*', ' ', '%']);
     let url = Url::parse(&format!("http://{name}/")).ok().filter(|url| plain && url.port().is_none())?;
     url.host_str().map(|host| host.trim_end_matches('.').to_owned()).filter(|host| !host.is_empty())
 }

@@ -1,5 +1,6 @@
 //! What the operator says of tools: schemas of their own, and what parameters are.
 
+use super::super::globs;
 use super::super::schema::{Compiled, Dialect, MAX_SCHEMA_BYTES};
 use super::super::{Evidence, OptionsProblem, Place, Report, Rule};
 use super::{
@@ -66,6 +67,12 @@ pub(super) fn problems(tools: &[ToolEntry], formats: bool) -> Vec<OptionsProblem
         for (name, value) in names {
             let length = value.map_or(1, String::len);
             check(length, 1..=MAX_NAME, "bytes", |problem| say(format!("tools.{n}.{name}"), problem));
+            let named = value.filter(|value| !value.is_empty());
+            let pattern = named.and_then(|value| globs::no_name(&format!("tools.{n}.{name}"), value));
+            pattern.into_iter().for_each(|found| say(found.path, found.problem));
+        }
+        if entry.schema.is_none() && entry.parameters.is_empty() {
+            say(format!("tools.{n}"), "says nothing of its tool: give it schema or parameters".to_owned());
         }
         if !known.insert((&entry.tool, &entry.server, &entry.namespace)) {
             say(format!("tools.{n}.tool"), format!("{} is said before; one entry says all of a tool", entry.tool));
