@@ -256,3 +256,23 @@ fn options_that_cannot_hold_are_all_said() {
     let paths: Vec<&str> = problems.iter().filter_map(|p| p.path.strip_prefix("policies.SG13.options.")).collect();
     assert_eq!(paths, ["allowed_types.1", "max_bytes", "max_pixels", "tools.t.allowed_types.0", "tools.t.max_bytes"]);
 }
+
+/// A program beside `application/octet-stream` was taken for a tool's own data.
+#[test]
+fn raw_output_with_a_file_of_no_said_type() {
+    let engine = crate::support::engine(sluicegate::engine::policy::Profile::Standard);
+    let cases = [
+        ("mimeType", "application/octet-stream", "f0VMRgIBAQAAAAAAAAAAAA==", "block"),
+        ("media_type", "text/plain", "f0VMRgIBAQAAAAAAAAAAAA==", "block"),
+        ("content_type", "image/png", "f0VMRgIBAQAAAAAAAAAAAA==", "block"),
+        ("mimeType", "application/octet-stream", "aGVsbG8gdGhlcmU=", "redact"),
+    ];
+    for (name, kind, data, action) in cases {
+        let event = serde_json::json!({"specversion": "1.0", "id": "e", "source": "/s", "conversation": "c",
+            "type": "io.sluicegate.tool.result.v1",
+            "data": {"call_id": "a", "tool": "f", "outcome": "ok", "content": {name: kind, "data": data}}});
+        let mut partition = crate::support::Partition::new(&engine);
+        let verdicts = crate::support::verdicts(&partition.feed(event.to_string().as_bytes()));
+        assert_eq!(verdicts[0]["action"], action, "{name} {kind}: {}", verdicts[0]);
+    }
+}

@@ -98,8 +98,11 @@ fn string<'r>(object: Value<'r>, names: &[&str]) -> Option<Value<'r>> {
 
 /// What an object says of the file in it.
 fn declared(object: Value<'_>) -> Option<FileType> {
-    let kind = string(object, &["mimeType", "mime_type", "media_type", "format", "output_format"])
-        .and_then(|kind| kind.text());
+    let kind = string(
+        object,
+        &["mimeType", "mime_type", "media_type", "content_type", "contentType", "format", "output_format"],
+    )
+    .and_then(|kind| kind.text());
     let name = || string(object, &["filename", "displayName", "uri"]).and_then(|name| name.text());
     kind.and_then(|kind| media::declared(&kind)).or_else(|| name().and_then(|name| media::named(&name)))
 }
@@ -151,9 +154,12 @@ fn of_object(object: Value<'_>, known: bool) -> Option<Medium<'_>> {
     // A tool's own objects have members of any name: what is a file has to say so, and which.
     // Text needs no base64, and is read where it stands.
     let words = [FileType::Other, FileType::Text, FileType::Xml, FileType::Html];
-    let typed = string(object, &["mimeType", "mime_type", "media_type"]).is_some();
-    let says = typed && declared(object).is_some_and(|declared| !words.contains(&declared));
-    carried(object).filter(|medium| says && !matches!(medium.content, Content::Elsewhere))
+    let typed = string(object, &["mimeType", "mime_type", "media_type", "content_type", "contentType"]).is_some();
+    let says = || declared(object).is_some_and(|declared| !words.contains(&declared));
+    // Of no type that says what it is (`application/octet-stream`), it shows.
+    let shows = |medium: &Medium<'_>| media::found(&medium.beginning()).is_some_and(|found| !words.contains(&found));
+    let here = carried(object).filter(|medium| typed && !matches!(medium.content, Content::Elsewhere));
+    here.filter(|medium| says() || shows(medium))
 }
 
 /// `data` or `blob` in base64, or where the file is.

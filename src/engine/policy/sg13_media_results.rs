@@ -4,7 +4,8 @@
 //! Pictures, audio and other files in tool outputs: in requests, in raw outputs (`tool.result`), in MCP answers, and
 //! of tools that the provider ran. A type is told by the file's first bytes; what is declared (a media type, a data
 //! URL, a file's name) has to agree. In raw output a file is what stands in a provider's or MCP's shape of one, or as
-//! `data` or `blob` beside a media type; other data of a tool's own are not taken for files.
+//! `data` or `blob` beside a media type (one that says nothing, or text: where its first bytes are a file's); other
+//! data of a tool's own are not taken for files.
 //! - `media_not_allowed`: `png`, `jpeg`, `webp`, `gif` and `pdf` are reported; every other type is blocked. A tool's
 //!   own list decides first: what is on it passes, everything else is blocked. `strict` blocks every file that no
 //!   list names, screenshots too: where agents use a computer, list `png` for the tool `computer`. Text documents
