@@ -172,7 +172,7 @@ fn overrides_and_fleets_are_read_and_their_problems_name_place_and_limit() {
     check(
         "kafka: {inputs: [agent.events]}\nfleets: {support: {topics: [other], topic: x}, '': {}}\n\
          policy:\n  overrides:\n\
-         \x20   a: {match: {fleet: ops, tools: x}}\n\
+         \x20   a: {match: {fleet: ops, tools: x}, profile: off}\n\
          \x20   b: {match: {tool: t}, policies: {SG01: {options: {max_bytes: 1}}}}\n\
          \x20   c: {profile: off}\n\
          \x20   d: {match: {tool: t}, profile: loud}\n",
@@ -184,6 +184,7 @@ fn overrides_and_fleets_are_read_and_their_problems_name_place_and_limit() {
             "policy.overrides.a.match.tools: unknown key: expected one of fleet, agent, tool, server",
             "policy.overrides.b.policies.SG01.options.max_bytes: 1 is not between 1024 and",
             "policy.overrides.c.match: matches everything",
+            "policy.overrides.d: sets nothing",
             "policy.overrides.d.profile: \"loud\": unknown variant loud",
         ],
     );
