@@ -239,7 +239,7 @@ mod tests {
             ("~/secret.txt and ~ada", "<p> and ~ada"),
             ("C:\\Users\\Ada Lovelace\\x.cs:line 4", "<p>:line 4"),
             ("C:\\Program Files\\A B\\c.dll failed", "<p> failed"),
-            ("D:/work/x.c:3: error", "<p>: error"),
+            ("D:/build/x.c:3: error", "<p>: error"),
             ("on \\\\files-01\\share\\x now", "on <p> now"),
             ("no such file: /etc/passwd.", "no such file: <p>."),
         ] {
