@@ -126,6 +126,15 @@ pub struct OptionsProblem {
     pub problem: String,
 }
 
+/// The rule of a policy that has to pass something over.
+const NOT_OBSERVED: Rule = Rule {
+    name: "not_observed",
+    effect: Decision::Allow,
+    strict: Decision::Allow,
+    severity: Severity::Low,
+    message: "what this policy needs was not seen, so it says nothing of the subject",
+};
+
 /// A policy.
 pub trait Policy: Sized + Send + Sync {
     const META: Meta;
@@ -138,9 +147,8 @@ pub trait Policy: Sized + Send + Sync {
     fn problems(_options: &Self::Options) -> Vec<OptionsProblem> {
         Vec::new()
     }
-    /// # Errors
-    /// The first of [`Policy::problems`].
-    fn new(options: Self::Options, profile: Profile) -> Result<Self, OptionsProblem>;
+    /// Only of options that have no [`Policy::problems`].
+    fn new(options: Self::Options, profile: Profile) -> Self;
     fn check<'r>(&self, subject: &Subject<'_, 'r>, view: &View<'_>, report: &mut Report<'r>);
 }
 

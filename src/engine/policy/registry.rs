@@ -6,7 +6,7 @@
 
 use super::report::{MAX_RULES, Speaker};
 use super::{
-    Meta, Mode, OnePolicy, OptionsProblem, Policy, PolicySettings, Profile, Report, Rule, Subject, View,
+    Meta, Mode, OnePolicy, Policy, PolicySettings, Profile, Report, Rule, Subject, View,
     sg01_output_bounds::OutputBounds, sg02_failure_signals::FailureSignals, sg03_verbatim_turns::VerbatimTurns,
     sg04_argument_checks::ArgumentChecks, sg05_render_safety::RenderSafety, sg06_pinned_tools::PinnedTools,
     sg07_call_idempotency::CallIdempotency, sg08_final_arguments::FinalArguments, sg09_pure_results::PureResults,
@@ -209,7 +209,7 @@ impl Build {
         let mut speaker = base(meta, settings.profile);
         speaker.mode = own.mode.unwrap_or(speaker.mode);
         self.set_rules(meta, P::REDACTS, &own, &mut speaker);
-        let options = self.options::<P>(meta, &own);
+        let (options, holds) = self.options::<P>(meta, &own);
         let rules: Map<String, Value> = meta
             .rules
             .iter()
@@ -218,20 +218,7 @@ impl Build {
             .collect();
         self.effective
             .insert(meta.code.to_owned(), json!({"mode": speaker.mode, "rules": rules, "options": json!(options)}));
-        if self.dry {
-            return None;
-        }
-        match P::new(options, settings.profile) {
-            Ok(policy) => (speaker.mode != Mode::Off).then_some((speaker, policy)),
-            // Already among the problems, unless `new` knows more than `problems`.
-            Err(OptionsProblem { path, problem }) => {
-                let problem = Problem { path: format!("policies.{}.options.{path}", meta.code), problem };
-                if !self.problems.contains(&problem) {
-                    self.problems.push(problem);
-                }
-                None
-            }
-        }
+        (holds && !self.dry && speaker.mode != Mode::Off).then(|| (speaker, P::new(options, settings.profile)))
     }
 
     fn set_rules(&mut self, meta: &Meta, redacts: &[Rule], own: &OnePolicy, speaker: &mut Speaker) {
@@ -256,11 +243,12 @@ impl Build {
         }
     }
 
-    /// Each option is read by itself on top of the defaults, so that one bad value does not hide another.
-    fn options<P: Policy>(&mut self, meta: &Meta, own: &OnePolicy) -> P::Options {
+    /// Each option is read by itself on top of the defaults, so that one bad value does not hide another. And whether
+    /// what was read holds.
+    fn options<P: Policy>(&mut self, meta: &Meta, own: &OnePolicy) -> (P::Options, bool) {
         let path = |name: &str| format!("policies.{}.options.{name}", meta.code);
         let Ok(Value::Object(mut all)) = serde_json::to_value(P::Options::default()) else {
-            return P::Options::default();
+            return (P::Options::default(), true);
         };
         for (name, value) in &own.options {
             if !all.contains_key(name) {
@@ -275,10 +263,12 @@ impl Build {
             }
         }
         let options: P::Options = serde_json::from_value(Value::Object(all)).unwrap_or_default();
-        for found in P::problems(&options) {
+        let problems = P::problems(&options);
+        let holds = problems.is_empty();
+        for found in problems {
             self.problem(path(&found.path), found.problem);
         }
-        options
+        (options, holds)
     }
 
     /// Object members of `serde_json` are ordered by name, so the text is canonical.

@@ -248,11 +248,8 @@ impl Policy for OutputBounds {
         found
     }
 
-    fn new(options: Options, _profile: Profile) -> Result<Self, OptionsProblem> {
-        match Self::problems(&options).into_iter().next() {
-            Some(problem) => Err(problem),
-            None => Ok(Self { options }),
-        }
+    fn new(options: Options, _profile: Profile) -> Self {
+        Self { options }
     }
 
     fn check<'r>(&self, subject: &Subject<'_, 'r>, _view: &View<'_>, report: &mut Report<'r>) {

@@ -127,7 +127,7 @@ mod answers;
 mod echo;
 mod known;
 
-use super::{Evidence, Meta, OptionsProblem, Place, Policy, Profile, Report, Rule, Severity, Subject, View};
+use super::{Evidence, Meta, NOT_OBSERVED, Place, Policy, Profile, Report, Rule, Severity, Subject, View};
 use crate::engine::decision::Decision;
 use crate::engine::event::Provider;
 use crate::engine::json::Value;
@@ -174,14 +174,6 @@ const RESPONSE_NOT_OBJECT: Rule = Rule {
     severity: Severity::Medium,
     message: "a function's response is no object; it is put into one",
 };
-const NOT_OBSERVED: Rule = Rule {
-    name: "not_observed",
-    effect: Decision::Allow,
-    strict: Decision::Allow,
-    severity: Severity::Low,
-    message: "what this policy needs was not seen, so it says nothing of the subject",
-};
-
 /// The policy. Stateless: everything it needs is in the request and the conversation.
 pub struct VerbatimTurns;
 
@@ -212,8 +204,8 @@ impl Policy for VerbatimTurns {
     };
     type Options = Options;
 
-    fn new(_options: Options, _profile: Profile) -> Result<Self, OptionsProblem> {
-        Ok(Self)
+    fn new(_options: Options, _profile: Profile) -> Self {
+        Self
     }
 
     fn check<'r>(&self, subject: &Subject<'_, 'r>, view: &View<'_>, report: &mut Report<'r>) {

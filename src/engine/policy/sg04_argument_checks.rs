@@ -306,15 +306,10 @@ impl Policy for ArgumentChecks {
         found
     }
 
-    fn new(options: Options, _profile: Profile) -> Result<Self, OptionsProblem> {
-        match Self::problems(&options).into_iter().next() {
-            Some(problem) => Err(problem),
-            None => {
-                let known = options.tools.iter().cloned();
-                let known = known.map(|entry| Known::new(entry, options.assert_formats)).collect();
-                Ok(Self { options, known })
-            }
-        }
+    fn new(options: Options, _profile: Profile) -> Self {
+        let known = options.tools.iter().cloned();
+        let known = known.map(|entry| Known::new(entry, options.assert_formats)).collect();
+        Self { options, known }
     }
 
     fn check<'r>(&self, subject: &Subject<'_, 'r>, view: &View<'_>, report: &mut Report<'r>) {

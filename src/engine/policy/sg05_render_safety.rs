@@ -202,11 +202,8 @@ impl Policy for RenderSafety {
         found
     }
 
-    fn new(options: Options, _profile: Profile) -> Result<Self, OptionsProblem> {
-        match Self::problems(&options).into_iter().next() {
-            Some(problem) => Err(problem),
-            None => Ok(Self { hosts: Hosts::new(&options.allowed_hosts), max_bytes: options.max_bytes }),
-        }
+    fn new(options: Options, _profile: Profile) -> Self {
+        Self { hosts: Hosts::new(&options.allowed_hosts), max_bytes: options.max_bytes }
     }
 
     fn check<'r>(&self, subject: &Subject<'_, 'r>, _view: &View<'_>, report: &mut Report<'r>) {

@@ -225,11 +225,8 @@ impl Policy for CallIdempotency {
         found
     }
 
-    fn new(options: Options, profile: Profile) -> Result<Self, OptionsProblem> {
-        match Self::problems(&options).into_iter().next() {
-            Some(problem) => Err(problem),
-            None => Ok(Self { options, strict: profile == Profile::Strict }),
-        }
+    fn new(options: Options, profile: Profile) -> Self {
+        Self { options, strict: profile == Profile::Strict }
     }
 
     fn check<'r>(&self, subject: &Subject<'_, 'r>, view: &View<'_>, report: &mut Report<'r>) {

@@ -59,7 +59,7 @@
 //! Checklist item 8 and rule 6 of `untrusted-tool-outputs.md`; `provider-formats` §9; `field-bugs` 17 to 22.
 
 use super::{
-    CallSubject, Evidence, Meta, OptionsProblem, Place, Policy, Profile, Report, ResultSubject, Rule, Severity,
+    CallSubject, Evidence, Meta, NOT_OBSERVED, Place, Policy, Profile, Report, ResultSubject, Rule, Severity,
     StartSubject, Subject, View,
 };
 use crate::engine::decision::Decision;
@@ -103,14 +103,6 @@ const STARTED_WITH_OTHER_ARGUMENTS: Rule = Rule {
     message: "the tool was started with arguments whose digest is not that of the final arguments",
 };
 
-const NOT_OBSERVED: Rule = Rule {
-    name: "not_observed",
-    effect: Decision::Allow,
-    strict: Decision::Allow,
-    severity: Severity::Low,
-    message: "what this policy needs was not seen, so it says nothing of the subject",
-};
-
 /// The policy. Stateless: everything it needs is in the conversation.
 pub struct FinalArguments;
 
@@ -137,8 +129,8 @@ impl Policy for FinalArguments {
     };
     type Options = Options;
 
-    fn new(_options: Options, _profile: Profile) -> Result<Self, OptionsProblem> {
-        Ok(Self)
+    fn new(_options: Options, _profile: Profile) -> Self {
+        Self
     }
 
     fn check<'r>(&self, subject: &Subject<'_, 'r>, view: &View<'_>, report: &mut Report<'r>) {

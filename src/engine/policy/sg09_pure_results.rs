@@ -56,8 +56,8 @@
 //! of results 14 have text behind them, so what the API takes `standard` takes.
 
 use super::{
-    Evidence, Meta, OptionsProblem, Place, Policy, Profile, Report, RequestSubject, ResultSubject, Rule, Severity,
-    Subject, TurnKind, View,
+    Evidence, Meta, Place, Policy, Profile, Report, RequestSubject, ResultSubject, Rule, Severity, Subject, TurnKind,
+    View,
 };
 use crate::engine::decision::Decision;
 use crate::engine::event::{Part, Party, Provider, ResultShape};
@@ -112,8 +112,8 @@ impl Policy for PureResults {
     };
     type Options = Options;
 
-    fn new(_options: Options, _profile: Profile) -> Result<Self, OptionsProblem> {
-        Ok(Self)
+    fn new(_options: Options, _profile: Profile) -> Self {
+        Self
     }
 
     fn check<'r>(&self, subject: &Subject<'_, 'r>, view: &View<'_>, report: &mut Report<'r>) {

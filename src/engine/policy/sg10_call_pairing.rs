@@ -95,7 +95,7 @@ mod gemini;
 mod responses;
 
 use super::{
-    Evidence, Meta, OptionsProblem, Place, Policy, Profile, Report, RequestSubject, Rule, Severity, Subject, TurnKind,
+    Evidence, Meta, NOT_OBSERVED, Place, Policy, Profile, Report, RequestSubject, Rule, Severity, Subject, TurnKind,
     TurnView, View,
 };
 use crate::engine::decision::Decision;
@@ -123,14 +123,6 @@ const SPLIT_RESULTS: Rule =
     rule("split_results", "the results of one turn are spread over several turns; the API refuses the request");
 const INVALID_ID: Rule =
     rule("invalid_id", "a call or result has an id that the provider does not take; the API refuses the request");
-const NOT_OBSERVED: Rule = Rule {
-    name: "not_observed",
-    effect: Decision::Allow,
-    strict: Decision::Allow,
-    severity: Severity::Low,
-    message: "what this policy needs was not seen, so it says nothing of the subject",
-};
-
 /// The policy. Stateless: everything it needs is in the request and the conversation.
 pub struct CallPairing;
 
@@ -159,8 +151,8 @@ impl Policy for CallPairing {
     };
     type Options = Options;
 
-    fn new(_options: Options, _profile: Profile) -> Result<Self, OptionsProblem> {
-        Ok(Self)
+    fn new(_options: Options, _profile: Profile) -> Self {
+        Self
     }
 
     fn check<'r>(&self, subject: &Subject<'_, 'r>, view: &View<'_>, report: &mut Report<'r>) {

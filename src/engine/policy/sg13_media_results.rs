@@ -114,8 +114,8 @@ use super::globs;
 use super::media::{self, Content, Medium};
 use super::results::tool_name;
 use super::{
-    Evidence, Meta, OptionsProblem, Place, Policy, Profile, Report, RequestSubject, ResultSubject, Rule, Severity,
-    Subject, TurnKind, View,
+    Evidence, Meta, NOT_OBSERVED, OptionsProblem, Place, Policy, Profile, Report, RequestSubject, ResultSubject, Rule,
+    Severity, Subject, TurnKind, View,
 };
 use crate::engine::decision::Decision;
 use crate::engine::event::{Part, ResultShape};
@@ -149,13 +149,6 @@ const USER_MEDIA_WITH_TOOLS: Rule = rule(
     Severity::Low,
     "pictures or documents of the user's stand before a model that has tools, and nobody looks into them",
 );
-const NOT_OBSERVED: Rule = rule(
-    "not_observed",
-    Decision::Allow,
-    Severity::Low,
-    "what this policy needs was not seen, so it says nothing of the subject",
-);
-
 const MAX_BYTES: u64 = 64 << 20;
 const MAX_PIXELS: u64 = 10_000_000_000;
 
@@ -232,11 +225,8 @@ impl Policy for MediaResults {
         found
     }
 
-    fn new(options: Options, profile: Profile) -> Result<Self, OptionsProblem> {
-        match Self::problems(&options).into_iter().next() {
-            Some(problem) => Err(problem),
-            None => Ok(Self { options, strict: profile == Profile::Strict }),
-        }
+    fn new(options: Options, profile: Profile) -> Self {
+        Self { options, strict: profile == Profile::Strict }
     }
 
     fn check<'r>(&self, subject: &Subject<'_, 'r>, view: &View<'_>, report: &mut Report<'r>) {

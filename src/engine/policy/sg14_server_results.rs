@@ -198,11 +198,8 @@ impl Policy for ServerResults {
         found
     }
 
-    fn new(options: Options, _profile: Profile) -> Result<Self, OptionsProblem> {
-        match Self::problems(&options).into_iter().next() {
-            Some(problem) => Err(problem),
-            None => Ok(Self { allowed: Hosts::new(&options.allowed_hosts), denied: Hosts::new(&options.denied_hosts) }),
-        }
+    fn new(options: Options, _profile: Profile) -> Self {
+        Self { allowed: Hosts::new(&options.allowed_hosts), denied: Hosts::new(&options.denied_hosts) }
     }
 
     fn check<'r>(&self, subject: &Subject<'_, 'r>, _view: &View<'_>, report: &mut Report<'r>) {

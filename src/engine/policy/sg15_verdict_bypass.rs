@@ -79,7 +79,7 @@
 
 use super::results::says_failed;
 use super::{
-    Evidence, Meta, OptionsProblem, Place, Policy, Profile, Report, RequestSubject, ResultSubject, Rule, Severity,
+    Evidence, Meta, NOT_OBSERVED, Place, Policy, Profile, Report, RequestSubject, ResultSubject, Rule, Severity,
     StartSubject, Subject, View,
 };
 use crate::engine::decision::Decision;
@@ -115,14 +115,6 @@ const UNREDACTED_RESULT_FORWARDED: Rule = Rule {
     severity: Severity::Critical,
     message: "an output stands in a request as it was before its redaction; the request is withheld",
 };
-const NOT_OBSERVED: Rule = Rule {
-    name: "not_observed",
-    effect: Decision::Allow,
-    strict: Decision::Allow,
-    severity: Severity::Low,
-    message: "what this policy needs was not seen, so it says nothing of the subject",
-};
-
 /// The policy. Stateless: verdicts and copies are facts of the conversation.
 pub struct VerdictBypass;
 
@@ -148,8 +140,8 @@ impl Policy for VerdictBypass {
     };
     type Options = Options;
 
-    fn new(_options: Options, _profile: Profile) -> Result<Self, OptionsProblem> {
-        Ok(Self)
+    fn new(_options: Options, _profile: Profile) -> Self {
+        Self
     }
 
     fn check<'r>(&self, subject: &Subject<'_, 'r>, view: &View<'_>, report: &mut Report<'r>) {
