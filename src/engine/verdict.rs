@@ -48,6 +48,12 @@ pub static SG00: Meta = Meta {
             Severity::High,
             "a redaction cannot be made exactly here, so the whole is blocked",
         ),
+        rule(
+            "redaction_unfit",
+            Decision::Block,
+            Severity::High,
+            "what redactions leave of the arguments does not pass a check that the whole passed, so the call is blocked",
+        ),
         rule("results_changed", Decision::Redact, Severity::Medium, "results in this request were redacted or blocked"),
         rule(
             "results_withheld",

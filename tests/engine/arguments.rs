@@ -2,9 +2,9 @@
 
 use crate::support::{Partition, settings, verdicts};
 use serde_json::{Value, json};
-use sluicegate::engine::Engine;
 use sluicegate::engine::decision::Decision;
 use sluicegate::engine::policy::{Mode, OnePolicy, Profile};
+use sluicegate::engine::{Engine, To};
 
 fn with(one: OnePolicy) -> Engine {
     let mut settings = settings(Profile::Standard);
@@ -377,4 +377,77 @@ fn hostile_parameters_are_walked_once() {
             }
         }
     }
+}
+
+/// A token that the formats know, as no service would issue it.
+fn token() -> String {
+    ["gh", "p_", &"a1B2c3D4e5F6".repeat(3)].concat()
+}
+
+/// What a placeholder leaves of a call is held against every check again: a call that passed as a whole, and does not
+/// as it would be run, is blocked, and says by which rule.
+#[test]
+fn what_redactions_leave_must_pass_as_the_whole_did() {
+    let tool = |schema: Value| Some(json!([function("find", json!({"properties": {"q": schema}}))]));
+    let entry = |entry: Value| vec![entry];
+    let any = || tool(json!({"type": "string"}));
+    let cases: Vec<(&str, Option<Value>, Vec<Value>, String, &str)> = vec![
+        ("pattern", tool(json!({"pattern": "^ghp_"})), vec![], token(), "block schema_mismatch"),
+        ("minLength", tool(json!({"minLength": 40})), vec![], token(), "block schema_mismatch"),
+        ("enum", tool(json!({"enum": [token()]})), vec![], token(), "block schema_mismatch"),
+        ("not", tool(json!({"not": {"pattern": "^\\[secret"}})), vec![], token(), "block schema_mismatch"),
+        (
+            "operator's schema",
+            any(),
+            entry(json!({"tool": "find", "schema": {"properties": {"q": {"pattern": "^ghp_"}}}})),
+            token(),
+            "block schema_mismatch",
+        ),
+        (
+            "a kind of parameter",
+            any(),
+            entry(json!({"tool": "find", "parameters": {"q": "shell"}, "enforce": true})),
+            token(),
+            "block shell_metacharacters",
+        ),
+        (
+            "a kind that is only told",
+            any(),
+            entry(json!({"tool": "find", "parameters": {"q": "shell"}})),
+            token(),
+            "redact",
+        ),
+        ("fits", any(), vec![], token(), "redact"),
+        ("fits a pattern", tool(json!({"pattern": "^x "})), vec![], format!("x {}", token()), "redact"),
+        ("no tool known", None, vec![], token(), "redact"),
+    ];
+    for (name, tools, entries, text, wanted) in cases {
+        let engine = with(knowing(json!(entries)));
+        let verdict = judged(&engine, tools, called("find", &json!({"q": text}).to_string()));
+        let all = verdict["findings"].as_array().unwrap();
+        let unfit = all.iter().find(|finding| finding["rule"] == "redaction_unfit");
+        let label = unfit.map(|unfit| format!(" {}", unfit["evidence"]["label"].as_str().unwrap())).unwrap_or_default();
+        assert_eq!(format!("{}{label}", verdict["action"].as_str().unwrap()), wanted, "{name}");
+    }
+    let watched = with(OnePolicy { mode: Some(Mode::Monitor), ..OnePolicy::default() });
+    let verdict = judged(&watched, tool(json!({"minLength": 40})), called("find", &json!({"q": token()}).to_string()));
+    assert_eq!((&verdict["decision"], &verdict["action"]), (&json!("block"), &json!("redact")));
+}
+
+/// A blocked call has no record, and a host that starts it goes against the verdict.
+#[test]
+fn a_call_that_redaction_breaks_is_not_published() {
+    let engine = with(OnePolicy::default());
+    let mut partition = Partition::new(&engine);
+    let tools = json!([function("find", json!({"properties": {"q": {"minLength": 40}}}))]);
+    let request = json!({"model": "m", "tools": tools, "input": [{"role": "user", "content": "go on"}]});
+    partition.feed(&event("model.request", "openai.responses", &request));
+    let item = called("find", &json!({"q": token()}).to_string());
+    let response = json!({"id": "resp_1", "object": "response", "status": "completed", "output": [item]});
+    let emissions = partition.feed(&event("model.response", "openai.responses", &response));
+    assert!(emissions.iter().all(|emission| emission.to == To::Verdicts), "{emissions:?}");
+    let started = verdicts(&partition.feed(&event("tool.started", "openai.responses", &json!({"call_id": "c1"}))));
+    let rules: Vec<&str> =
+        started[0]["findings"].as_array().unwrap().iter().filter_map(|f| f["rule"].as_str()).collect();
+    assert!(rules.contains(&"started_despite_block"), "{rules:?}");
 }

@@ -6,10 +6,10 @@ use crate::engine::digest::{Role, hex, push_json_string, sha256};
 use crate::engine::event::{Executor, Form, Provider};
 use crate::engine::json::{self, JsonLimits};
 use crate::engine::layer::{Layer, Step};
-use crate::engine::policy::{CallSubject, Evidence, Subject, intent};
+use crate::engine::policy::{CallSubject, Evidence, Finding, Mode, Place, Subject, intent};
 use crate::engine::redact;
 use crate::engine::state::{Call, CallStatus, Session};
-use crate::engine::verdict::{Checkpoint, Decision, Names, SubjectOut};
+use crate::engine::verdict::{Checkpoint, Decision, Names, SubjectOut, engine_finding};
 use crate::engine::{Emission, Observation, To};
 
 pub(super) fn executor_name(call: &Call) -> &'static str {
@@ -116,7 +116,13 @@ impl<'a, 'r> Run<'a, 'r> {
                 (Decision::Redact, false) => redact::made(layer, &report.edits).map(Some),
                 _ => Ok(None),
             };
+            if let Ok(Some(changed)) = &changed {
+                let refused = self.refused(session, exchange, &subject, changed, &draft.findings);
+                draft.findings.extend(refused);
+            }
             match changed {
+                // What the edits came to is no call that may run.
+                Ok(_) if draft.fold().1 == Decision::Block => {}
                 Ok(changed) => {
                     let text = changed.as_deref().unwrap_or(text);
                     published = sha256(text);
@@ -147,6 +153,32 @@ impl<'a, 'r> Run<'a, 'r> {
         }
         session.settle(n, published, intent, action.unwrap_or(Decision::Block));
         session.head().said |= said;
+    }
+
+    /// What blocks the arguments as edits left them, and did not block them before: a placeholder that does not fit the
+    /// tool's schema, or means something where it stands. Every check looks again, so that none need be named here.
+    fn refused(
+        &self,
+        session: &Session<'_>,
+        exchange: u32,
+        subject: &CallSubject<'_, 'r>,
+        edited: &[u8],
+        before: &[Finding<'r>],
+    ) -> Option<Finding<'r>> {
+        let layer = Layer::assembled(self.bump, self.bump.alloc_slice_copy(edited), Step::Arguments);
+        let limits = &self.engine.settings.limits;
+        let limits = JsonLimits { depth: limits.json_depth, nodes: limits.json_nodes };
+        let args = subject.args.as_ref().map(|_| json::parse(self.bump, layer, limits));
+        let edited = CallSubject { layer, args, ..*subject };
+        let (report, _) = self.check(session, Some(exchange), &Subject::Call(&edited));
+        let said = |f: &Finding<'_>| {
+            before.iter().any(|b| (b.policy.code, b.rule.name, b.effect) == (f.policy.code, f.rule.name, f.effect))
+        };
+        let mut new = report.findings.into_iter().filter(|f| f.effect == Decision::Block && !said(f)).peekable();
+        let first = new.peek().map(|f| f.rule.name)?;
+        let mode = new.map(|f| f.mode).min().unwrap_or(Mode::Enforce);
+        let evidence = Evidence::Label { kind: "rule", label: first };
+        Some(Finding { mode, ..engine_finding("redaction_unfit", Place::Whole, evidence) })
     }
 
     /// The names that pointers into a call's arguments may show: its schema's properties.

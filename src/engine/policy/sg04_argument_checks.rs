@@ -17,6 +17,9 @@
 //!   metadata addresses in any notation, names of private networks, `file:` and its kin), `sql_metacharacters`,
 //!   `shell_metacharacters`, `template_expression`. The label says which: `parent`, `metadata`, `substitution`.
 //!
+//! What redactions leave of the arguments goes through every check once more: a placeholder that does not fit the
+//! schema, or means something where it stands, blocks the call (SG00 `redaction_unfit`, which names the rule).
+//!
 //! Schemas are read in the draft that `$schema` names, 2020-12 without one; those of Gemini's declarations in
 //! Google's own dialect (upper-case types, `nullable`). Nothing is fetched. Schemas above 256 KiB, cyclic ones and
 //! ones too costly to hold anything against are `bad_schema` or `schema_too_large`; patterns run in linear time, or
