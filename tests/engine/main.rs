@@ -10,6 +10,7 @@
 
 mod arguments;
 mod averta;
+mod beside;
 mod bounds;
 mod bypass;
 mod chat;

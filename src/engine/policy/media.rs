@@ -62,6 +62,14 @@ impl<'r> Medium<'r> {
         text.text().and_then(|text| text.get(from..).map(media::length)).unwrap_or(0)
     }
 
+    /// Whether a string of a part that is a file says something of it, rather than being it, or where it is: those who
+    /// fetch an address read it whole, and models never do.
+    pub fn is_said(value: Value<'_>) -> bool {
+        const HELD: [&str; 9] =
+            ["blob", "data", "file_data", "file_id", "fileUri", "file_uri", "file_url", "image_url", "url"];
+        !value.key().is_some_and(|key| HELD.iter().any(|name| key.is(name)))
+    }
+
     /// The file as text, if the whole of it is one that its reader reads as it stands.
     pub fn text(&self, bump: &'r Bump) -> Option<&'r Layer<'r>> {
         let Content::Base64 { text, from } = self.content else { return None };

@@ -45,7 +45,7 @@ use super::decision::{Checkpoint, Decision};
 pub use super::event::Format;
 use super::event::Provider;
 use super::event::{CutReason, Form, Name, Part, ResultItem, Started, ToolDef};
-use super::json::{JsonError, Value};
+use super::json::{JsonError, Kind, Value};
 use super::layer::{Layer, Span};
 use super::pins::PinTable;
 use super::pins::canonical::Fingerprint;
@@ -53,6 +53,7 @@ use super::scan::text::Reader;
 use super::state::{Call, Conversation, Exchange, ResultFact};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 /// Whether a policy's findings count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -200,23 +201,40 @@ impl<'r> Subject<'_, 'r> {
                 (_, None) => reader.layer(call.layer),
                 (_, Some(_)) => {}
             },
-            Subject::Result(result) => {
-                for part in &result.result.parts {
-                    match *part {
-                        Part::Text(value) | Part::Json(value) => reader.value(value),
-                        // A text document, a drawing: what it says is read as any text.
-                        Part::Media { value, .. } => {
-                            let text = Medium::of(value).and_then(|medium| medium.text(reader.bump()));
-                            text.into_iter().for_each(|text| reader.decoded(text));
-                        }
-                        Part::Opaque { .. } => {}
-                    }
-                }
-            }
+            Subject::Result(result) => read_result(result.result, reader),
             Subject::Definitions(definitions) => definitions.values.iter().for_each(|value| reader.value(*value)),
             Subject::Render(render) => reader.value(render.content),
             Subject::Start(_) | Subject::Request(_) => {}
         }
+    }
+}
+
+/// A result's texts, and behind them what is said of it.
+fn read_result<'r>(result: &ResultItem<'r>, reader: &mut Reader<'r>) {
+    let mut files = Vec::new();
+    let mut told = BTreeSet::new();
+    for part in &result.parts {
+        match *part {
+            Part::Text(value) | Part::Json(value) => {
+                told.insert(value.span().start);
+                reader.value(value);
+            }
+            // A text document, a drawing: what it says is read as any text.
+            Part::Media { value, .. } => {
+                let text = Medium::of(value).and_then(|medium| medium.text(reader.bump()));
+                text.into_iter().for_each(|text| reader.decoded(text));
+                files.push(value);
+            }
+            Part::Opaque { .. } => {}
+        }
+    }
+    // Some of a file's members are parts of their own.
+    let is_said = |value: Value<'r>| Medium::is_said(value) && !told.contains(&value.span().start);
+    for file in files.into_iter().filter(|file| file.kind() == Kind::Object) {
+        reader.beside(file, is_said);
+    }
+    for value in [result.source, result.url].into_iter().flatten() {
+        reader.beside(value, |_| true);
     }
 }
 

@@ -494,7 +494,7 @@ fn is_wrapped_error(result: &ResultItem<'_>) -> bool {
 /// Texts that somebody reads: no names of members, no addresses that must stay one.
 fn is_prose(text: &Text<'_>) -> bool {
     let address = text.member.is_some_and(|name| ["uri", "url"].iter().any(|known| name.is(known)));
-    text.role != Role::Key && !address
+    !matches!(text.role, Role::Key | Role::Beside) && !address
 }
 
 /// The nearest character boundary at or before this place.

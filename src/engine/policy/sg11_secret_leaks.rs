@@ -2,8 +2,10 @@
 //!
 //! # What it checks
 //! Every text of a tool's output, of a call's arguments, of tool definitions and of what is shown to people: string
-//! values, names of members, JSON inside strings, base64. Colours and other sequences of a terminal, raw or spelled
-//! (`\u001b[0m`), are looked through, and go with a value that they stand in. By their published formats, by a checksum where one
+//! values, names of members, JSON inside strings, base64, names and titles of files, what a text cites, `source` and
+//! `url` of a host's event. Addresses that a provider fetches a file from are left as they are. Colours and other
+//! sequences of a terminal, raw or spelled (`\u001b[0m`), are looked through, and go with a value that they stand in.
+//! By their published formats, by a checksum where one
 //! exists, else by what they are assigned to:
 //! - `credential`: keys and tokens that a service issued (AWS, GitHub, Stripe, OpenAI, JWT, bearer headers and some
 //!   hundred more), and values drawn at random that stand as `api_key`, `client_secret`, `access_token`.

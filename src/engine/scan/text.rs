@@ -27,6 +27,8 @@ pub enum Role {
     Key,
     /// Decoded from base64 that stands in the text before it.
     Decoded,
+    /// What is said of a content beside it: a file's name, where an output comes from.
+    Beside,
 }
 
 /// One text. Ranges of what is found in it are bytes of `layer`.
@@ -72,6 +74,17 @@ impl<'r> Reader<'r> {
     /// Every string and every member's name below this value.
     pub fn value(&mut self, root: Value<'r>) {
         self.document(root, None, 0);
+    }
+
+    /// Of what stands beside a content the strings that are wanted.
+    pub fn beside(&mut self, root: Value<'r>, wanted: impl Fn(Value<'r>) -> bool) {
+        for (value, is_key) in root.walk() {
+            if is_key || value.kind() != Kind::String || !wanted(value) {
+                continue;
+            }
+            let Some(Ok(layer)) = value.text_layer(self.bump, Step::Json) else { continue };
+            self.text(Text { layer, role: Role::Beside, value: Some(value), member: nearest(value) }, 0);
+        }
     }
 
     /// Text that is no JSON string: assembled arguments, free text.

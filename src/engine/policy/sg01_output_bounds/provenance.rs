@@ -8,6 +8,7 @@ use crate::engine::decision::Decision;
 use crate::engine::event::{Failure, Name, Part, ResultItem, ResultShape};
 use crate::engine::json::{Kind, Value};
 use crate::engine::layer::{Edit, Span, Step};
+use crate::engine::scan::{injection, secrets};
 use crate::engine::state::Call;
 
 /// What is put around a content value.
@@ -108,18 +109,19 @@ fn carries<'r>(value: Value<'r>, report: &Report<'r>) -> bool {
     source.is_some_and(|source| !source.is_empty()) && object.get("content").is_some()
 }
 
-/// `{"source":…,"tool":…,"url":…,"fetched_at":…,"content":`. Texts of the event stand as they stood; what
-/// would take too much of the bound is left out.
+/// `{"source":…,"tool":…,"url":…,"fetched_at":…,"content":`. Texts of the event stand as they stood; what would take
+/// too much of the bound, or would bring a model what other policies take out, is left out.
 fn prefix(subject: &ResultSubject<'_, '_>, max_bytes: usize) -> Vec<u8> {
     let result = subject.result;
     let within = |value: Option<Value<'_>>, most: usize| -> Option<Vec<u8>> {
         let value = value.filter(|value| value.kind() == Kind::String && value.span().len() > 2)?;
-        (value.span().len() <= most).then(|| value.raw().to_vec())
+        (value.span().len() <= most && is_harmless(&value.text()?)).then(|| value.raw().to_vec())
     };
-    let tool = tool(result, subject.call).filter(|tool| tool.len() <= max_bytes / 8);
+    let named = |name: &Vec<u8>| name.len() <= max_bytes / 8 && is_harmless(name);
+    let tool = tool(result, subject.call).filter(named);
     let source = within(result.source, max_bytes / 8)
         .or_else(|| server(result, subject.call).map(|name| prefixed("mcp:", &name)))
-        .filter(|source| source.len() <= max_bytes / 8)
+        .filter(named)
         .or_else(|| tool.as_ref().map(|name| prefixed("tool:", name)))
         .unwrap_or_else(|| b"\"tool:unknown\"".to_vec());
     let fetched_at = within(result.fetched_at, 64).unwrap_or_else(|| {
@@ -142,6 +144,11 @@ fn prefix(subject: &ResultSubject<'_, '_>, max_bytes: usize) -> Vec<u8> {
     }
     out.extend_from_slice(b"\"content\":");
     out
+}
+
+/// Nothing in it is a secret, or an order to the model.
+fn is_harmless(text: &[u8]) -> bool {
+    !secrets::has_any(text) && injection::find(text).is_empty()
 }
 
 /// The tool's name as a JSON string.

@@ -112,6 +112,9 @@ fn add<'r>(value: Value<'r>, parts: &mut Vec<Part<'r>>) {
             _ => Part::Opaque { value: text, kind: "part" },
         });
     }
+    if let Some(cited) = member(value, "citations").filter(|list| list.items().next().is_some()) {
+        parts.push(Part::Json(cited));
+    }
     if let Some(value) = string(value, encrypted) {
         let kind = "encrypted";
         parts.push(Part::Opaque { value, kind });

@@ -42,8 +42,9 @@ pub(super) fn of_response<'r>(kind: &str, item: Value<'r>) -> Option<ResultItem<
         "image_generation_call" => {
             let content = string(item, "result");
             let kind = "image";
+            let prompt = string(item, "revised_prompt").map(Part::Text);
             ResultItem {
-                parts: content.map(|value| Part::Media { value, kind }).into_iter().collect(),
+                parts: content.map(|value| Part::Media { value, kind }).into_iter().chain(prompt).collect(),
                 ..ended(item, base(Name::Implied("image_generation"), content))
             }
         }
@@ -167,9 +168,17 @@ fn blank<'r>(shape: ResultShape, item: Value<'r>, content: Option<Value<'r>>) ->
 /// `output` as text, or as a list of parts.
 fn output_parts(output: Option<Value<'_>>) -> Vec<Part<'_>> {
     match output {
-        Some(list) if list.kind() == Kind::Array => list.items().map(part).collect(),
+        Some(list) if list.kind() == Kind::Array => {
+            list.items().flat_map(|value| [Some(part(value)), annotations(value)]).flatten().collect()
+        }
         other => text_or_json(other),
     }
+}
+
+/// What a text cites: titles, addresses, names of files.
+fn annotations(value: Value<'_>) -> Option<Part<'_>> {
+    let list = member(value, "annotations").filter(|list| list.items().next().is_some());
+    list.filter(|_| type_of(value) == "output_text").map(Part::Json)
 }
 
 fn part(value: Value<'_>) -> Part<'_> {
