@@ -291,23 +291,47 @@ fn entries_that_cannot_be() {
         .iter()
         .map(|p| format!("{} {}", p.path.trim_start_matches("policies.SG04.options."), p.problem))
         .collect();
-    let ends = |path: &str, text: &str| said.iter().any(|s| s.contains(path) && s.ends_with(text));
+    let tells = |path: &str, text: &str| said.iter().any(|s| s.contains(path) && s.contains(text));
     for (path, text) in [
-        ("tools.0.schema", "invalid"),
+        ("tools.0.schema", "invalid at /type (12 is none of array, boolean"),
         ("tools.1.tool", "0 bytes are not between 1 and 256"),
-        ("tools.1.schema", "reference"),
+        ("tools.1.schema", "it cannot be used: reference"),
         ("tools.2.schema", "a schema is an object"),
         ("tools.2.parameters", "65 parameters are not between 0 and 64"),
         ("tools.3.tool", "one entry says all of a tool"),
         ("tools.3.schema", "are more than 262144"),
-        ("tools.4.schema", "cyclic"),
+        ("tools.4.schema", "cyclic (a $ref leads back"),
     ] {
-        assert!(ends(path, text), "{path} {text}: {said:#?}");
+        assert!(tells(path, text), "{path} {text}: {said:#?}");
     }
     assert_eq!(said.len(), 8, "{said:#?}");
     let mut settings = crate::support::settings(Profile::Standard);
     settings.policy.policies.insert("SG04".into(), knowing(json!([{"tool": "a", "parameters": {"p": "phone"}}])));
     assert_eq!(Engine::new(settings).err().unwrap().len(), 1);
+}
+
+/// Whoever wrote a schema reads where it is wrong, and why.
+#[test]
+fn a_schema_that_cannot_be_used_is_explained() {
+    let cases = [
+        (json!({"properties": {"a": {"type": "strin"}}}), "at /properties/a/type (\"strin\" is none of array, boolean"),
+        (json!({"required": "a"}), "at /required (\"a\" is not of type"),
+        (json!({"properties": {"a": {"minLength": -1}}}), "at /properties/a/minLength (-1 is less than"),
+        (
+            json!({"properties": {"a/b": {"pattern": "("}}}),
+            "at /properties/a~1b/pattern (\"(\" is no regular expression)",
+        ),
+        (json!({"properties": {"a": {"$ref": "https://schemas.example/x"}}}), "schemas.example/x"),
+        (json!({"$defs": {"a": {"$dynamicRef": "#a"}}}), "unsupported ($dynamicRef"),
+        (json!({"enum": ["x".repeat(300)], "type": {"a": "y".repeat(300)}}), "at /type ("),
+    ];
+    for (schema, wanted) in cases {
+        let mut settings = settings(Profile::Standard);
+        settings.policy.policies.insert("SG04".into(), knowing(json!([{"tool": "a", "schema": schema}])));
+        let problems = Engine::new(settings).err().unwrap();
+        assert_eq!(problems.len(), 1, "{schema}: {problems:?}");
+        assert!(problems[0].problem.contains(wanted) && problems[0].problem.len() < 400, "{schema}: {problems:?}");
+    }
 }
 
 /// `parameters` of Gemini's declarations is a message of Google's own.

@@ -370,25 +370,50 @@ fn what_would_never_match_is_refused() {
     let cases = [
         ("SG04", serde_json::json!({"tools": [{"tool": "f*", "parameters": {"p": "path"}}]}), "tools.0.tool"),
         ("SG04", serde_json::json!({"tools": [{"tool": "f"}]}), "tools.0"),
+        ("SG04", serde_json::json!({"tools": [{"tool": "f", "schema": {}, "enforce": true}]}), "tools.0.enforce"),
+        ("SG04", serde_json::json!({"tools": [{"tool": "f", "parameters": {"$.a": "path"}}]}), "tools.0.parameters"),
+        ("SG04", serde_json::json!({"tools": [{"tool": "f", "parameters": {"#/a": "path"}}]}), "tools.0.parameters"),
+        ("SG04", serde_json::json!({"tools": [{"tool": "f", "parameters": {"/a~b": "path"}}]}), "tools.0.parameters"),
+        ("SG04", serde_json::json!({"tools": [{"tool": "f", "parameters": {"a*": "path"}}]}), "tools.0.parameters"),
+        ("SG04", serde_json::json!({"tools": [{"tool": "f", "parameters": {"/a*/b": "path"}}]}), "tools.0.parameters"),
+        ("SG04", serde_json::json!({"tools": [{"tool": "f", "server": "^s$", "schema": {}}]}), "tools.0.server"),
+        ("SG13", serde_json::json!({"tools": {"f": {}}}), "tools.f"),
+        ("SG01", serde_json::json!({"tools": {"f": {}}}), "tools.f"),
+        ("SG01", serde_json::json!({"allowed_includes": ["*.results"]}), "allowed_includes.0"),
+        ("SG02", serde_json::json!({"output_is_diagnostic": ["test_?"]}), "output_is_diagnostic.0"),
+        ("SG07", serde_json::json!({"side_effecting": ["/send_.*/"]}), "side_effecting.0"),
+        ("SG07", serde_json::json!({"side_effecting": ["send_mail "]}), "side_effecting.0"),
         ("SG13", serde_json::json!({"tools": {"f*": {"max_bytes": 2048}}}), "tools.f*"),
         ("SG01", serde_json::json!({"tools": {"f?": {"max_bytes": 2048}}}), "tools.f?"),
-        ("SG14", serde_json::json!({"denied_hosts": [".example.org"]}), "denied_hosts.0"),
+        ("SG14", serde_json::json!({"denied_hosts": [".example.org"]}), "denied_hosts"),
         ("SG05", serde_json::json!({"allowed_hosts": [".example.org"]}), "allowed_hosts.0"),
     ];
     for (code, options, path) in cases {
         let one = OnePolicy { options: options.as_object().cloned().unwrap(), ..OnePolicy::default() };
         let settings = PolicySettings { policies: [(code.to_owned(), one)].into(), ..PolicySettings::default() };
         let found = paths(&settings, &[]);
-        assert!(found.iter().any(|found| found.starts_with(&format!("policies.{code}.options"))), "{path}: {found:?}");
+        assert_eq!(found, [format!("policies.{code}.options.{path}")]);
     }
     let over = |tool: &str, policies| {
         let r#match = Scope { tool: Some(tool.to_owned()), ..Scope::default() };
         let over = Override { r#match, policies, ..Override::default() };
         PolicySettings { overrides: [("o".to_owned(), over)].into(), ..PolicySettings::default() }
     };
-    let some = || [("SG04".to_owned(), OnePolicy::default())].into();
+    let monitor = OnePolicy { mode: Some(sluicegate::engine::policy::Mode::Monitor), ..OnePolicy::default() };
+    let some = || [("SG04".to_owned(), monitor.clone())].into();
+    let blank = [("SG04".to_owned(), OnePolicy::default())].into();
+    assert_eq!(paths(&over("f", blank), &[]), ["overrides.o.policies.SG04"]);
+    for never in ["/f.*/", "^f", "f|g", " f"] {
+        assert_eq!(paths(&over(never, some()), &[]), ["overrides.o.match.tool"], "{never}");
+    }
     assert_eq!(paths(&over("f?", some()), &[]), ["overrides.o.match.tool"]);
     assert_eq!(paths(&over("f", [].into()), &[]), ["overrides.o"]);
     assert_eq!(paths(&over("f*", some()), &[]), [""; 0]);
     assert_eq!(paths(&PolicySettings::default(), &["*"]), ["fleets.a.sources"]);
+    for bundle in ["a b", "<script>", "\u{1b}[31m", &"a".repeat(129)] {
+        let settings = PolicySettings { bundle: bundle.to_owned(), ..PolicySettings::default() };
+        assert_eq!(paths(&settings, &[]), ["bundle"], "{bundle:?}");
+    }
+    let named = PolicySettings { bundle: "team-a/2026.11@3".to_owned(), ..PolicySettings::default() };
+    assert_eq!(paths(&named, &[]), [""; 0]);
 }

@@ -21,16 +21,33 @@ pub(super) fn problems(path: &str, patterns: &[String]) -> Vec<OptionsProblem> {
     for (n, pattern) in patterns.iter().enumerate() {
         if !(1..=MOST_BYTES).contains(&pattern.len()) {
             say(format!("{path}.{n}"), format!("{} bytes are not between 1 and {MOST_BYTES}", pattern.len()));
+        } else if let Some(problem) = no_glob(pattern) {
+            say(format!("{path}.{n}"), problem);
         }
     }
     found
+}
+
+/// Why no name is meant by this pattern: it is written in another language, or with blanks around it.
+pub(super) fn no_glob(pattern: &str) -> Option<String> {
+    let regex = pattern.starts_with('^') || pattern.ends_with('$') || pattern.contains(['|', '\\', '{', '}']);
+    let slashes = pattern.len() > 1 && pattern.starts_with('/') && pattern.ends_with('/');
+    let why = match () {
+        () if pattern.contains('?') => "`?` is read as no pattern, only `*` is",
+        () if regex || slashes => "is read as no regular expression or list; only `*` is a pattern",
+        () if pattern.trim() != pattern => "begins or ends with a blank, as no name does",
+        () => return None,
+    };
+    Some(format!("{pattern:?}: {why}"))
 }
 
 /// What the name of one thing cannot be, where patterns are not read.
 pub(super) fn no_name(path: &str, name: &str) -> Option<OptionsProblem> {
     let problem = match name {
         "" => "empty: names nothing".to_owned(),
-        _ if name.contains(['*', '?']) => format!("{name:?}: patterns are not read here; name each by itself"),
+        _ if name.contains(['*', '?']) || no_glob(name).is_some() => {
+            format!("{name:?}: patterns are not read here; name each by itself")
+        }
         _ => return None,
     };
     Some(OptionsProblem { path: path.to_owned(), problem })
@@ -82,5 +99,11 @@ mod tests {
         }
         assert_eq!(problems("tools", &[String::new(), "a".repeat(129)]).len(), 2);
         assert_eq!(problems("tools", &vec!["a".to_owned(); 257]).len(), 1);
+        for never in ["f?", "^f", "f$", "/f.*/", "a|b", "\\w+", "{a,b}", " f", "f\t"] {
+            assert_eq!(problems("tools", &[never.to_owned()]).len(), 1, "{never:?}");
+        }
+        for name in ["f", "a.*", "mcp__files__*", "/srv/files", "a b", "[::1]:80", "get-*"] {
+            assert_eq!(problems("tools", &[name.to_owned()]), [], "{name:?}");
+        }
     }
 }

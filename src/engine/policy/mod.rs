@@ -36,7 +36,7 @@ pub use registry::Policies;
 pub use report::{Report, growth};
 pub use results::{ERROR_PREFIX, says_failed};
 pub use schema::{Compiled, Dialect, SchemaCache};
-pub use scope::{Effective, FleetTrust, MAX_OVERRIDES, Origin, Override, Scope, Scopes, Variants, Who};
+pub use scope::{Effective, FleetTrust, MAX_OVERRIDES, Origin, Override, Scope, Scopes, Variants, Who, sets_nothing};
 pub use tools::{Definitions, ToolKnown};
 pub use turns::{TurnKind, TurnView, open_loop};
 

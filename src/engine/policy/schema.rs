@@ -134,6 +134,25 @@ impl Compiled {
         self.outcome.as_ref().err().copied()
     }
 
+    /// The same in words, for whoever wrote the schema: where in it, and what is wrong there. It may quote the schema.
+    pub fn problem(schema: &Value, formats: bool) -> Option<String> {
+        let flaw = Compiled::new(Dialect::JsonSchema, schema.to_string().as_bytes(), formats).flaw()?;
+        let said = match flaw {
+            "too_large" => format!("longer than {MAX_SCHEMA_BYTES} bytes"),
+            "malformed" => "nests deeper, holds more values or larger numbers than can be read".to_owned(),
+            "cyclic" => "a $ref leads back to where it stands, so no value would ever be decided".to_owned(),
+            "too_deep" => "subschemas nest too deeply, references followed".to_owned(),
+            "too_complex" => "too many subschemas would look at one value".to_owned(),
+            "unsupported" => "$dynamicRef, $recursiveRef and an $id below the root are not read".to_owned(),
+            _ => {
+                let options = jsonschema::options().with_retriever(Refuse).should_validate_formats(formats);
+                let error = options.build(schema).err();
+                return Some(error.map_or_else(|| named(flaw), |error| in_words(flaw, &error)));
+            }
+        };
+        Some(format!("{} ({said})", named(flaw)))
+    }
+
     /// Why the schema cannot be used, or not in full, for an instance of this many bytes.
     pub fn flaw_for(&self, bytes: usize) -> Option<&'static str> {
         match &self.outcome {
@@ -172,6 +191,28 @@ impl Compiled {
         }
         found
     }
+}
+
+fn named(flaw: &str) -> String {
+    format!("it cannot be used: {flaw}")
+}
+
+/// What the library says of a schema, and where.
+fn in_words(flaw: &str, error: &ValidationError<'_>) -> String {
+    const MOST: usize = 200;
+    use jsonschema::error::ValidationErrorKind as K;
+    let pointer = error.instance_path().as_str();
+    let at = if pointer.is_empty() { String::new() } else { format!(" at {pointer}") };
+    let reason = match error.kind() {
+        K::Format { format } if format == "regex" => format!("{} is no regular expression", error.instance()),
+        K::AnyOf { .. } if pointer.ends_with("/type") || pointer == "/type" => {
+            format!("{} is none of array, boolean, integer, null, number, object, string", error.instance())
+        }
+        _ => error.to_string(),
+    };
+    let end = reason.char_indices().nth(MOST).map_or(reason.len(), |(end, _)| end);
+    let reason = reason.get(..end).unwrap_or_default();
+    format!("{}{at} ({reason})", named(flaw))
 }
 
 /// Values in an instance, counted up to `most`.

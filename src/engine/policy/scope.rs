@@ -14,7 +14,7 @@
 //! A fleet's name is a claim. Overrides for fleets or agents need `fleets`, which says where claims are believed, or
 //! whoever writes to a topic could choose the settings that judge it.
 
-use super::globs::glob;
+use super::globs::{glob, no_glob};
 use super::registry::Policies;
 use super::{OnePolicy, PolicySettings, Profile};
 use crate::engine::Problem;
@@ -207,10 +207,20 @@ impl Scopes {
             let problem = format!("{count} overrides: at most {MAX_OVERRIDES}");
             problems.push(Problem { path: "overrides".to_owned(), problem });
         }
+        if !settings.bundle.is_empty() && !digest::is_shown(settings.bundle.as_bytes()) {
+            let problem =
+                format!("{:?}: must be at most 128 of A-Z a-z 0-9 _ . : / @ -, and no secret", settings.bundle);
+            problems.push(Problem { path: "bundle".to_owned(), problem });
+        }
         let mut order: Vec<(&String, &Override)> = settings.overrides.iter().take(MAX_OVERRIDES).collect();
         order.sort_by_key(|(name, over)| (over.r#match.specificity(), *name));
         for (name, over) in &order {
             check_match(name, &over.r#match, fleets, &mut problems);
+            let blank = over.policies.iter().filter(|(code, own)| sets_nothing(code, own));
+            problems.extend(blank.map(|(code, _)| Problem {
+                path: format!("overrides.{name}.policies.{code}"),
+                problem: "sets nothing: give it mode, rules or options".to_owned(),
+            }));
             if over.profile.is_none() && over.policies.is_empty() {
                 let problem = "sets nothing: give it profile or policies".to_owned();
                 problems.push(Problem { path: format!("overrides.{name}"), problem });
@@ -319,6 +329,11 @@ impl Scopes {
     }
 }
 
+/// Whether an entry of a policy that there is has nothing in it.
+pub fn sets_nothing(code: &str, own: &OnePolicy) -> bool {
+    *own == OnePolicy::default() && Policies::catalogue().iter().any(|meta| meta.code == code)
+}
+
 fn check_fleets(fleets: &BTreeMap<String, FleetTrust>, problems: &mut Vec<Problem>) {
     for (name, trust) in fleets {
         for (key, all) in [("topics", &trust.topics), ("sources", &trust.sources)] {
@@ -326,6 +341,9 @@ fn check_fleets(fleets: &BTreeMap<String, FleetTrust>, problems: &mut Vec<Proble
                 let problem = format!("{} bytes: must have 1 to {MAX_GLOB}", text.len());
                 problems.push(Problem { path: format!("fleets.{name}.{key}"), problem });
             }
+        }
+        for problem in trust.topics.iter().filter_map(|text| no_glob(text)) {
+            problems.push(Problem { path: format!("fleets.{name}.topics"), problem });
         }
         for text in trust.sources.iter().filter(|text| text.contains('*')) {
             let problem = format!("{text:?}: is a beginning, and no glob; leave sources out to believe every one");
@@ -346,9 +364,8 @@ fn check_match(name: &str, scope: &Scope, fleets: &BTreeMap<String, FleetTrust>,
         problems.push(Problem { path: path(&format!(".{key}")), problem });
     }
     for (key, pattern) in scope.globs() {
-        let Some(pattern) = pattern.filter(|pattern| pattern.contains('?')) else { continue };
-        let problem = format!("{pattern:?}: `?` is read as no pattern, only `*` is");
-        problems.push(Problem { path: path(&format!(".{key}")), problem });
+        let problem = pattern.and_then(no_glob);
+        problems.extend(problem.map(|problem| Problem { path: path(&format!(".{key}")), problem }));
     }
     let of = |fleet: &str, name: &str| glob(fleet.as_bytes(), name.as_bytes());
     let unbelieved = match (&scope.fleet, &scope.agent) {

@@ -244,6 +244,13 @@ impl Policy for OutputBounds {
             within(&format!("tools.{name}.block_bytes"), block_bytes, 1 << 10, (8 << 20, ""));
             within(&format!("tools.{name}.max_bytes"), max_bytes, 1 << 10, (block_bytes, " (block_bytes)"));
         }
+        let blank = options.tools.iter().filter(|(_, own)| own.max_bytes.or(own.block_bytes).is_none());
+        found.extend(blank.map(|(name, _)| OptionsProblem {
+            path: format!("tools.{name}"),
+            problem: "sets nothing: give it max_bytes or block_bytes".to_owned(),
+        }));
+        let includes = options.allowed_includes.iter().enumerate();
+        found.extend(includes.filter_map(|(ix, name)| globs::no_name(&format!("allowed_includes.{ix}"), name)));
         found.extend(options.tools.keys().filter_map(|name| globs::no_name(&format!("tools.{name}"), name)));
         found
     }

@@ -221,6 +221,11 @@ impl Policy for MediaResults {
         for (name, own) in &options.tools {
             known(&format!("tools.{name}.allowed_types"), own.allowed_types.as_deref().unwrap_or_default());
         }
+        let blank = options.tools.iter().filter(|(_, own)| own.allowed_types.is_none() && own.max_bytes.is_none());
+        found.extend(blank.map(|(name, _)| OptionsProblem {
+            path: format!("tools.{name}"),
+            problem: "sets nothing: give it allowed_types or max_bytes".to_owned(),
+        }));
         found.extend(options.tools.keys().filter_map(|name| globs::no_name(&format!("tools.{name}"), name)));
         found
     }

@@ -107,6 +107,8 @@
 //! - `allowed_hosts` (none: all): names, or `*.` and a name for everything below it. At most 1 000, each a host.
 //! - `denied_hosts` (none): the same; a host that both name is denied.
 //!
+//! Addresses without a scheme (`example.org/x`, `//example.org/x`) are read as `http:`.
+//!
 //! # Source
 //! `untrusted-tool-outputs.md` on typed server-tool results; `provider-formats` §2.3, §4.3, §5.1, §6.3, §10.
 

@@ -60,8 +60,10 @@ pub fn host(name: &str) -> Option<String> {
     url.host_str().map(|host| host.trim_end_matches('.').to_owned()).filter(|host| !host.is_empty())
 }
 
-/// Reads an address.
+/// Reads an address. One without a scheme is read as what follows it would: as `http:`.
 pub fn read(address: &str) -> Leads {
+    let schemed = schemed(address);
+    let address = schemed.as_deref().unwrap_or(address);
     let Ok(url) = Url::parse(address) else { return Leads::default() };
     let host = url.host_str().map(|host| host.trim_end_matches('.').to_ascii_lowercase());
     let network = || parameters::find(parameters::Kind::Url, address).first().map(|found| found.label);
@@ -71,6 +73,28 @@ pub fn read(address: &str) -> Leads {
         _ => Some("scheme"),
     };
     Leads { host, risk }
+}
+
+/// An address that begins with its host, as the one it stands for: `//example.org`, `example.org/x`, `host:8080/x`.
+fn schemed(address: &str) -> Option<String> {
+    let text = address.trim();
+    let slash = |c: char| matches!(c, '/' | '\\');
+    if text.starts_with(slash) {
+        let rest = text.strip_prefix(slash)?.strip_prefix(slash)?;
+        return Some(format!("http://{}", rest.trim_start_matches(slash)));
+    }
+    let end = text.find(|c: char| slash(c) || matches!(c, '?' | '#')).unwrap_or(text.len());
+    let authority = text.get(..end)?;
+    let is_name = |name: &str| !name.is_empty() && !name.contains(char::is_whitespace);
+    let host = authority.rsplit('@').next().unwrap_or(authority);
+    let begins = match host.rsplit_once(':') {
+        Some((name, port)) => {
+            is_name(name) && (1..=5).contains(&port.len()) && port.bytes().all(|b| b.is_ascii_digit())
+        }
+        // `example.org`, also in letters and dots of other scripts; a word alone is none.
+        None => is_name(host) && host.trim_matches('.').contains(['.', '\u{3002}', '\u{ff0e}', '\u{ff61}']),
+    };
+    begins.then(|| format!("http://{text}"))
 }
 
 #[cfg(test)]
@@ -100,12 +124,28 @@ mod tests {
             ("https://a:b@example.org/", "example.org", Some("credentials")),
             ("https://example.org@evil.test/", "evil.test", Some("credentials")),
             ("ftp://example.org/", "example.org", Some("scheme")),
+            ("//example.org/x", "example.org", None),
+            ("\\\\example.org\\x", "example.org", None),
+            ("///example.org/x", "example.org", None),
+            ("example.org", "example.org", None),
+            (" example.org/x?a=b", "example.org", None),
+            ("EXAMPLE.org:8080/x", "example.org", None),
+            ("localhost:8080/x", "localhost", Some("loopback")),
+            ("example.org@evil.test/x", "evil.test", Some("credentials")),
+            ("a:b@evil.test", "evil.test", Some("credentials")),
+            ("example\u{3002}org", "example.org", None),
+            ("169.254.169.254/latest", "169.254.169.254", Some("metadata")),
         ] {
             assert_eq!(read(address), Leads { host: Some(host.to_owned()), risk }, "{address}");
         }
-        for (address, risk) in
-            [("file:///etc/passwd", Some("scheme")), ("data:text/html,x", Some("scheme")), ("", None)]
-        {
+        for (address, risk) in [
+            ("file:///etc/passwd", Some("scheme")),
+            ("data:text/html,x", Some("scheme")),
+            ("", None),
+            ("page", None),
+            ("/a/b.html", None),
+            ("a title. More", None),
+        ] {
             assert_eq!(read(address), Leads { host: None, risk }, "{address}");
         }
     }

@@ -73,6 +73,13 @@ pub(super) fn problems(tools: &[ToolEntry], formats: bool) -> Vec<OptionsProblem
         }
         if entry.schema.is_none() && entry.parameters.is_empty() {
             say(format!("tools.{n}"), "says nothing of its tool: give it schema or parameters".to_owned());
+        } else if entry.enforce && entry.parameters.is_empty() {
+            say(format!("tools.{n}.enforce"), "sets nothing: it is for what is found in parameters".to_owned());
+        }
+        for name in entry.parameters.keys() {
+            if let Some(problem) = no_place(name) {
+                say(format!("tools.{n}.parameters"), problem);
+            }
         }
         if !known.insert((&entry.tool, &entry.server, &entry.namespace)) {
             say(format!("tools.{n}.tool"), format!("{} is said before; one entry says all of a tool", entry.tool));
@@ -90,14 +97,33 @@ pub(super) fn problems(tools: &[ToolEntry], formats: bool) -> Vec<OptionsProblem
             say(path(), "a schema is an object".to_owned());
         } else if schema.len() > MAX_SCHEMA_BYTES {
             say(path(), format!("{} bytes are more than {MAX_SCHEMA_BYTES}", schema.len()));
-        } else if let Some(flaw) = Compiled::new(Dialect::JsonSchema, schema.as_bytes(), formats).flaw() {
-            say(path(), format!("it cannot be used: {flaw}"));
+        } else if let Some(problem) = entry.schema.as_ref().and_then(|schema| Compiled::problem(schema, formats)) {
+            say(path(), problem);
         }
     }
     if total > MAX_SCHEMAS {
         say("tools".to_owned(), format!("{total} bytes of schemas are more than {MAX_SCHEMAS}"));
     }
     found
+}
+
+/// Why a name or pointer means no place in any arguments.
+fn no_place(name: &str) -> Option<String> {
+    let escapes = || name.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
+    let why = match () {
+        () if name.starts_with("$.") || name.starts_with("$[") || name.starts_with('#') => {
+            "is read as no path of another language; give a member's name, or a pointer such as /a/b"
+        }
+        () if name.starts_with('/') && !escapes() => "is no pointer: `~` is written ~0 there, and `/` ~1",
+        () if name.contains('*') && !name.starts_with('/') => {
+            "is a member's name; `*` stands in pointers, such as /*/b"
+        }
+        () if name.starts_with('/') && name.split('/').any(|segment| segment.contains('*') && segment != "*") => {
+            "is no pointer: `*` stands for a whole segment"
+        }
+        () => return None,
+    };
+    Some(format!("{name:?} {why}"))
 }
 
 fn check(found: usize, bounds: RangeInclusive<usize>, what: &str, mut say: impl FnMut(String)) {
