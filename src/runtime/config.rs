@@ -45,24 +45,54 @@ pub enum Need {
     Run,
 }
 
+/// What a configuration is for, by the sections that the file and the environment have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// The service: it names brokers, or anything else that only `run` reads.
+    Service,
+    /// Policies alone, as `check` and `test` take them.
+    Policies,
+}
+
+/// What `file` and `env` are for. Sections that are not known are a service's: whoever mistyped one meant it.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn purpose(file: Option<&Path>, env: HashMap<String, String>) -> Result<Purpose, Vec<Problem>> {
+    let tree = merged(&read(file)?, env).map_err(|problems| of_file(file, problems))?;
+    let (mut policies, mut more) = (false, false);
+    for section in tree.names() {
+        match section {
+            "policy" | "fleets" => policies = true,
+            "engine" | "log" => {}
+            _ => more = true,
+        }
+    }
+    let keyed = tree.has(&["engine", "fingerprint_key_file"]);
+    Ok(if policies && !more && !keyed { Purpose::Policies } else { Purpose::Service })
+}
+
+fn read(file: Option<&Path>) -> Result<String, Vec<Problem>> {
+    let Some(path) = file else { return Ok(String::new()) };
+    std::fs::read_to_string(path).map_err(|e| {
+        vec![problem("--config", format!("{}: {}; give the path of a YAML file", path.display(), reason(&e)))]
+    })
+}
+
 /// Reads defaults, `file` and `SLUICEGATE__…` of `env`.
 ///
 /// # Errors
 /// Every problem of the file and the environment, in order of path.
 pub fn load(file: Option<&Path>, env: HashMap<String, String>, need: Need) -> Result<Config, Vec<Problem>> {
-    let text = match file {
-        None => String::new(),
-        Some(path) => std::fs::read_to_string(path).map_err(|e| {
-            vec![problem("--config", format!("{}: {}; give the path of a YAML file", path.display(), reason(&e)))]
-        })?,
-    };
-    from_text(&text, env, need).map_err(|mut problems| {
-        for p in problems.iter_mut().filter(|p| p.path == "--config") {
-            p.problem =
-                format!("{}: {}", file.map(Path::display).map_or_else(String::new, |f| f.to_string()), p.problem);
-        }
-        problems
-    })
+    from_text(&read(file)?, env, need).map_err(|problems| of_file(file, problems))
+}
+
+/// Problems of the file as a whole, with its name.
+fn of_file(file: Option<&Path>, mut problems: Vec<Problem>) -> Vec<Problem> {
+    for p in problems.iter_mut().filter(|p| p.path == "--config") {
+        p.problem = format!("{}: {}", file.map(Path::display).map_or_else(String::new, |f| f.to_string()), p.problem);
+    }
+    problems
 }
 
 /// As [`load`], with the file's text.
@@ -86,7 +116,13 @@ pub fn from_text(text: &str, env: HashMap<String, String>, need: Need) -> Result
         }
     }
     let config: Config = serde_json::from_value(sum).map_err(|e| vec![problem("configuration", e.to_string())])?;
-    for p in config.check(need) {
+    // An override without what could not be read of it looks emptier than it is.
+    let unread: Vec<String> = problems.keys().cloned().collect();
+    let follows = |p: &Problem| {
+        p.path.starts_with("policy.overrides.")
+            && unread.iter().any(|path| path.strip_prefix(&p.path).is_some_and(|rest| rest.starts_with('.')))
+    };
+    for p in config.check(need).into_iter().filter(|p| !follows(p)) {
         problems.entry(p.path).or_insert(p.problem);
     }
     if problems.is_empty() {

@@ -226,6 +226,29 @@ fn validate_lists_all_problems_at_once() {
     assert!(broken.contains("gate.yaml"), "{broken}");
 }
 
+/// A file of policies alone is read as what it is, and says so.
+#[test]
+fn validate_takes_policies_alone() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("policies.yaml");
+    let said = |text_of_file: &str| {
+        std::fs::write(&file, text_of_file).expect("written");
+        let output = run(&["validate", "--config", file.to_str().expect("a name")], b"");
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (code, out, err) = said("policy: {profile: strict}\nfleets: {support: {}}\n");
+    assert_eq!(code, Some(0), "{err}");
+    assert!(out.starts_with("ok: policies alone") && out.contains("profile strict"), "{out}");
+    let (code, _, err) = said("policy: {policies: {SG04: {mode: maybe}}}\n");
+    assert_eq!(code, Some(2));
+    assert!(err.contains("SG04.mode") && err.contains("policies alone") && !err.contains("kafka.bootstrap"), "{err}");
+    for service in ["policy: {profile: strict}\nkafka: {group: g}\n", "policy: {profile: strict}\nkafak: {}\n", ""] {
+        let (code, _, err) = said(service);
+        assert_eq!(code, Some(2), "{service}");
+        assert!(err.contains("kafka.bootstrap_servers") && !err.contains("policies alone"), "{service}: {err}");
+    }
+}
+
 #[test]
 fn policies_lists_all_and_shows_one() {
     let list = text(&run(&["policies"], b"").stdout);

@@ -184,8 +184,32 @@ fn overrides_and_fleets_are_read_and_their_problems_name_place_and_limit() {
             "policy.overrides.a.match.tools: unknown key: expected one of fleet, agent, tool, server",
             "policy.overrides.b.policies.SG01.options.max_bytes: 1 is not between 1024 and",
             "policy.overrides.c.match: matches everything",
-            "policy.overrides.d: sets nothing",
             "policy.overrides.d.profile: \"loud\": unknown variant loud",
         ],
     );
+}
+
+/// What is no word where one of a few is wanted is told which; what could not be read of an override is not taken for
+/// something that it lacks.
+#[test]
+fn a_value_of_the_wrong_kind_is_told_what_it_may_be() {
+    check(
+        "policy: {policies: {SG04: {mode: false}}}",
+        &["policy.policies.SG04.mode: false: must be one of enforce, monitor, off"],
+    );
+    check("policy: {profile: 3}", &["policy.profile: 3: must be one of strict, standard, monitor, off"]);
+    check(
+        "policy: {policies: {SG01: {rules: {hard_limit: true}}}}",
+        &["policy.policies.SG01.rules.hard_limit: true: must be one of allow, redact, block"],
+    );
+    check(
+        "policy: {overrides: {o: {match: {tool: f}, profile: loud}}}",
+        &["policy.overrides.o.profile: \"loud\": unknown variant"],
+    );
+    check(
+        "policy: {overrides: {o: {match: {tool: f}, policies: {SG04: {mode: 1}}}}}",
+        &["policy.overrides.o.policies.SG04.mode: 1: must be one of"],
+    );
+    check("policy: {policies: {SG04: {}}}", &["policy.policies.SG04: sets nothing"]);
+    check("policy: {bundle: 'a b <script>'}", &["policy.bundle: \"a b <script>\": must be"]);
 }

@@ -22,12 +22,16 @@ pub enum Change {
     /// Text that a model reads: descriptions at any depth, examples, texts among values.
     Description,
     /// Hints of the server about what the tool does (`readOnlyHint`).
+    #[serde(alias = "hint-flipped")]
     HintFlipped,
     /// The schema accepts calls that it did not.
+    #[serde(alias = "schema-widened")]
     SchemaWidened,
     /// It refuses calls that it accepted.
+    #[serde(alias = "schema-narrowed")]
     SchemaNarrowed,
     /// Another schema, of which neither can be said.
+    #[serde(alias = "schema-changed")]
     SchemaChanged,
     /// `icons`, `_meta`, `execution`, and what is not known.
     Other,
@@ -507,7 +511,12 @@ mod tests {
             assert_eq!(Change::from_name(change.name()), Some(change));
             assert_eq!(serde_json::json!(change), change.name());
         }
-        assert_eq!(Change::from_name("schema-widened"), Some(Change::SchemaWidened));
+        for change in Change::ALL {
+            for name in [change.name().to_owned(), change.name().replace('_', "-")] {
+                assert_eq!(Change::from_name(&name), Some(change));
+                assert_eq!(serde_json::from_value::<Change>(name.into()).unwrap(), change);
+            }
+        }
         assert_eq!(Change::from_name("all"), None);
     }
 }

@@ -13,7 +13,7 @@ mod style;
 mod topics;
 mod validate;
 
-use super::config::{self, Config, Need};
+use super::config::{self, Config, Need, Purpose};
 use super::environment::EnvironmentError;
 use crate::engine::policy::Profile;
 use crate::engine::{Engine, Problem, Settings};
@@ -179,6 +179,9 @@ fn code(exit: Exit) -> ExitCode {
 impl Global {
     fn load(&self, need: Need) -> Result<Config, Failure> {
         config::load(self.config.as_deref(), environment(), need).map_err(|p| Failure::problems(&p))
+    }
+    fn purpose(&self) -> Result<Purpose, Failure> {
+        config::purpose(self.config.as_deref(), environment()).map_err(|p| Failure::problems(&p))
     }
     fn profile(&self) -> Option<Profile> {
         self.profile.map(|p| match p {

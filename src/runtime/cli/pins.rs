@@ -77,7 +77,7 @@ struct Which {
 struct Decide {
     #[command(flatten)]
     which: Which,
-    /// Changed ones of which every class of change is among these (schema-widened,title,…)
+    /// Changed ones of which every class of change is among these (schema_widened,title,…)
     #[arg(long, value_name = "CLASS", value_delimiter = ',')]
     class: Vec<String>,
     /// Everything of this server that waits

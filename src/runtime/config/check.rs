@@ -2,6 +2,7 @@
 
 use super::properties::denied;
 use super::{Config, Need, placed, plain_name, problem, reason};
+use crate::engine::policy::sets_nothing;
 use crate::engine::{Engine, Problem};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -32,6 +33,10 @@ impl Config {
         if let Err(problems) = Engine::new(self.engine_settings_with([0; 32], "", None)) {
             p.extend(problems.into_iter().map(placed));
         }
+        let blank = self.policy.policies.iter().filter(|(code, own)| sets_nothing(code, own));
+        p.extend(blank.map(|(code, _)| {
+            problem(&format!("policy.policies.{code}"), "sets nothing: give it mode, rules or options")
+        }));
         if self.fleets.len() > 32 {
             p.push(problem("fleets", format!("{} names: at most 32 become labels", self.fleets.len())));
         }

@@ -41,6 +41,20 @@ impl Tree {
         }
     }
 
+    /// The names of its sections.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        let table = if let Tree::Table(table) = self { Some(table) } else { None };
+        table.into_iter().flat_map(|table| table.keys()).map(String::as_str)
+    }
+
+    pub(super) fn has(&self, path: &[&str]) -> bool {
+        match (path, self) {
+            ([], _) => true,
+            ([key, rest @ ..], Tree::Table(table)) => table.get(*key).is_some_and(|tree| tree.has(rest)),
+            (_, Tree::Leaf(..)) => false,
+        }
+    }
+
     fn insert(&mut self, key: String, value: Tree) {
         if let Tree::Table(table) = self {
             table.insert(key, value);
@@ -128,7 +142,17 @@ pub(super) fn fitting(defaults: &Value, path: &[String], leaf: &Value, from_env:
             Err(e) => first = first.or(Some(e.to_string())),
         }
     }
-    Err(first.unwrap_or_default())
+    let error = first.unwrap_or_default();
+    // What is no word at all where one of a few is wanted: serde names them only to a word that is none.
+    if error.contains("expected string or map") {
+        let mut tree = defaults.clone();
+        put(&mut tree, path, Value::from(""));
+        let told = serde_json::from_value::<Config>(tree).err().map(|e| e.to_string());
+        if let Some((_, words)) = told.as_deref().and_then(|told| told.split_once(", expected ")) {
+            return Err(format!("must be {words}"));
+        }
+    }
+    Err(error)
 }
 
 /// Sets a leaf, making tables on the way. A value that is no table gives way to one.
