@@ -306,3 +306,78 @@ fn a_copy_that_does_not_fit_blocks_nothing_that_is_monitored() {
         assert!(!emissions.iter().any(|e| e.to == To::Redacted) && emissions.iter().any(|e| e.to == To::DeadLetters));
     }
 }
+
+/// JSON as Python's `json.dumps` spells it: blanks behind separators, escapes for all letters but ASCII's.
+fn spelt(value: &Value) -> String {
+    match value {
+        Value::Object(members) => {
+            let members: Vec<String> =
+                members.iter().map(|(name, value)| format!("{}: {}", spelt(&json!(name)), spelt(value))).collect();
+            format!("{{{}}}", members.join(", "))
+        }
+        Value::Array(items) => format!("[{}]", items.iter().map(spelt).collect::<Vec<_>>().join(", ")),
+        Value::String(text) => {
+            let mut out = String::new();
+            for unit in serde_json::to_string(text).unwrap().encode_utf16() {
+                match char::from_u32(u32::from(unit)).filter(char::is_ascii) {
+                    Some(letter) => out.push(letter),
+                    None => out.push_str(&format!("\\u{unit:04x}")),
+                }
+            }
+            out
+        }
+        other => other.to_string(),
+    }
+}
+
+/// The output of a host's event is cut; whoever puts the copy into a request, however spelt, is not cut again.
+#[test]
+fn a_copy_that_is_spelt_anew_is_not_cut_again() {
+    let engine = engine(Profile::Standard);
+    let rows: Vec<Value> = (0..9000).map(|n| json!({"n": n, "t": "zw\u{f6}lf"})).collect();
+    let cases = [
+        json!("y".repeat(70_041)),
+        json!("a line, and \"more\"\n".repeat(5000)),
+        json!("gr\u{fc}\u{df}e \u{1f511} \u{65e5}\u{672c} ".repeat(5000)),
+        json!({"source": "api:rows", "content": rows}),
+    ];
+    for content in cases {
+        let event = line(
+            "tool.result",
+            "openai.chat",
+            &json!({"call_id": "k", "tool": "t", "outcome": "ok", "content": content}),
+        );
+        let emissions = Partition::new(&engine).feed(event.to_string().as_bytes());
+        let copy =
+            emissions.iter().find(|emission| emission.to == To::Redacted).map(body).unwrap()["data"]["content"].clone();
+        assert!(copy.to_string().len() <= 65_536 && copy["source"].is_string(), "{}", copy.to_string().len());
+        let text = spelt(&copy);
+        let call = json!({"id": "k", "type": "function", "function": {"name": "t", "arguments": "{}"}});
+        let chat = json!({"model": "m", "messages": [{"role": "user", "content": "go"},
+            {"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "k", "content": text}]});
+        let gemini = json!({"contents": [{"role": "user", "parts": [{"text": "go"}]},
+            {"role": "model", "parts": [{"functionCall": {"name": "t", "args": {}}}]},
+            {"role": "user", "parts": [{"functionResponse": {"name": "t", "response": copy}}]}]});
+        for (provider, data) in [("openai.chat", chat), ("gemini.generate_content", gemini)] {
+            let event = spelt(&line("model.request", provider, &data));
+            let found = verdicts(&Partition::new(&engine).feed(event.as_bytes()));
+            let cut = found.iter().flat_map(|verdict| verdict["findings"].as_array().unwrap());
+            let cut: Vec<&Value> = cut.filter(|finding| finding["rule"] == "oversize_result").collect();
+            assert!(cut.is_empty(), "{provider} {cut:?}");
+        }
+    }
+    // Nobody gets more through by our marker.
+    let marked = "{\"source\":\"x\",\"content\":\"[sluicegate: 1 of 2 bytes omitted] ";
+    for text in [
+        format!("{marked}\"{}}}", " ".repeat(90_000)),
+        format!("{marked}{}\"}}", "\\u0041".repeat(12_000)),
+        format!("{marked}{}\"}}", "y".repeat(66_000)),
+        format!("[sluicegate: 1 of 2 bytes omitted] {}", " ".repeat(70_000)),
+    ] {
+        let messages = json!([{"role": "tool", "tool_call_id": "k", "content": text}]);
+        let event = line("model.request", "openai.chat", &json!({"model": "m", "messages": messages}));
+        let found = verdicts(&Partition::new(&engine).feed(event.to_string().as_bytes()));
+        let cut = found.iter().flat_map(|verdict| verdict["findings"].as_array().unwrap());
+        assert!(cut.into_iter().any(|finding| finding["rule"] == "oversize_result"), "{}", &text[..80]);
+    }
+}

@@ -298,3 +298,64 @@ fn detectors_take_one_walk() {
         assert!(internal::find(text.as_bytes()).windows(2).all(|two| two[0].end <= two[1].start), "{piece}");
     }
 }
+
+/// What failed outputs are made of, in any order.
+const PIECES: [&str; 30] = [
+    "ERROR: relation does not exist",
+    "LINE 1: select * from a",
+    "LINE 2: where b",
+    "            ^",
+    "DETAIL: Key (id)=(7) is not there.",
+    "Traceback (most recent call last):",
+    "  File \"/home/app/run.py\", line 2, in main",
+    "    raise E",
+    "ValueError: no such row",
+    "java.lang.IllegalStateException: closed",
+    "\tat com.example.A.b(A.java:10)",
+    "Caused by: java.io.IOException: /srv/data/x",
+    "\t... 3 more",
+    "TypeError: x is no function",
+    "    at f (/srv/app/x.js:1:2)",
+    "    at Object.<anonymous> (/srv/app/y.js:3:4)",
+    "panic: runtime error",
+    "goroutine 1 [running]:",
+    "main.main()",
+    "\t/go/src/app/main.go:7 +0x1d",
+    "thread 'main' panicked at src/main.rs:2:5:",
+    "stack backtrace:",
+    "   0: std::panicking::begin",
+    "             at /rustc/1/library/std/src/panicking.rs:1:2",
+    "#0 /srv/app/index.php(3): run()",
+    "[SQL: select 1]",
+    "could not connect to db-01.internal:5432",
+    "C:\\Program Files\\A B\\c.dll",
+    "10.0.0.5:80 refused",
+    "",
+];
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig { cases: 400, failure_persistence: None, ..Default::default() })]
+    /// A copy is left alone wherever it is judged again, whatever stood beside what was taken out of it.
+    #[test]
+    fn a_copy_of_a_failed_output_is_not_changed_again(
+        picked in proptest::collection::vec(0..PIECES.len(), 1..14),
+        ends in proptest::prelude::any::<bool>(),
+        diagnostic in proptest::prelude::any::<bool>(),
+    ) {
+        let mut text = picked.iter().map(|ix| PIECES[*ix]).collect::<Vec<_>>().join("\n");
+        if ends {
+            text.push('\n');
+        }
+        let options = if diagnostic { json!({"output_is_diagnostic": ["run"]}) } else { json!({}) };
+        let profile = if diagnostic { Profile::Strict } else { Profile::Standard };
+        let engine = engine(profile, options);
+        let event = |content: &Value| {
+            line(Provider::OpenAiChat, "tool.result", json!({"call_id": "a", "tool": "run", "outcome": "error", "content": content}))
+        };
+        let (_, copy) = judge(&engine, &[event(&json!(text))]);
+        let (again, same) = judge(&engine, &[event(&copy["content"])]);
+        let changes: Vec<&String> = again.iter().filter(|finding| finding.contains(" redact ")).collect();
+        proptest::prop_assert!(changes.is_empty(), "{:?} of {:?} from {:?}", changes, copy, text);
+        proptest::prop_assert_eq!(&copy["content"], &same["content"]);
+    }
+}

@@ -67,7 +67,8 @@
 //! ```
 //!
 //! # Holds
-//! - Output at or under the cap, also one that was cut before.
+//! - Output at or under the cap, also one that was cut before. JSON that carries our marker is counted without blanks
+//!   between its members and with letters for `\u` escapes, as it was when it was cut, so that a host may spell it anew.
 //! - `{"source":"mcp:files","content":"…"}`, as an object or as a string that holds it.
 //! - The gate's own error form, which stands for an output that was withheld.
 //!
@@ -303,7 +304,8 @@ impl OutputBounds {
         // cut again.
         let wrapped = wrapper.as_ref().map(|wrapper| wrapper.len() + wrapper.content.span().len());
         let growth = growth(result, &report.edits) as usize;
-        let measured = wrapped.unwrap_or(0).max(bytes as usize) + growth;
+        let held = if bytes > max_bytes { result.parts.iter().map(held_bytes).sum() } else { bytes as usize };
+        let measured = wrapped.unwrap_or(0).max(held) + growth;
         let room = (max_bytes as usize).saturating_sub(growth);
         if measured as u64 > max_bytes {
             let most = if result.shape == ResultShape::Server { Decision::Allow } else { Decision::Block };
@@ -436,6 +438,51 @@ fn part_bytes(part: &Part<'_>) -> usize {
         Part::Json(value) => value.span().len(),
         Part::Media { .. } | Part::Opaque { .. } => 0,
     }
+}
+
+/// The same, where JSON that was cut before is counted as it was then: whoever spells it anew puts blanks between its
+/// members, and escapes for letters that need none. Cut once more it would say less each time. Of blanks so much
+/// counts for nothing as the rest would ask for, and no more.
+fn held_bytes(part: &Part<'_>) -> usize {
+    const BLANKS: usize = 1024;
+    let whole = part_bytes(part);
+    let (Part::Text(value) | Part::Json(value)) = part else { return whole };
+    let text = if value.kind() == Kind::String { value.text().unwrap_or_default() } else { Cow::Borrowed(value.raw()) };
+    let marked =
+        || [&b"[sluicegate: "[..], b"\"_truncated\""].iter().any(|mark| memchr::memmem::find(&text, mark).is_some());
+    if !truncate::opens_container(&text) || !marked() {
+        return whole;
+    }
+    let (mut held, mut blanks, mut quoted) = (0, 0, false);
+    let mut rest = &text[..];
+    while let Some((byte, behind)) = rest.split_first() {
+        rest = behind;
+        match byte {
+            b'"' => quoted = !quoted,
+            b' ' | b'\t' | b'\n' | b'\r' if !quoted => {
+                blanks += 1;
+                continue;
+            }
+            b'\\' if quoted => {
+                let escaped = rest.first() == Some(&b'u');
+                let digits = rest.get(1..5).filter(|_| escaped).and_then(|hex| std::str::from_utf8(hex).ok());
+                let unit = digits.and_then(|hex| u16::from_str_radix(hex, 16).ok());
+                // Halves of a pair are two bytes each of the four that it is.
+                let (length, taken) = match unit {
+                    Some(0xD800..=0xDFFF | 0x80..=0x7FF) => (2, 5),
+                    Some(0x800..) => (3, 5),
+                    Some(_) => (6, 5),
+                    None => (2, 1),
+                };
+                held += length;
+                rest = rest.get(taken..).unwrap_or_default();
+                continue;
+            }
+            _ => {}
+        }
+        held += 1;
+    }
+    if blanks <= held / 4 + BLANKS { held } else { whole }
 }
 
 /// Bytes of the media and of the parts that are not understood, as they stand on the wire.

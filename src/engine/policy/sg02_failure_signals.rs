@@ -12,7 +12,8 @@
 //!
 //! In failed outputs (those of tools that the provider ran are read already, so there all is only said):
 //! - `stack_trace` (redact): traces of Python, Java and Kotlin, JavaScript, Go, Rust, C#, Ruby, PHP, Dart, C and C++
-//!   sanitizers, and what SQL engines quote. Of each stay type and first line.
+//!   sanitizers, and what SQL engines quote. Of each stay type and first line, and
+//!   what is left is looked at again until nothing goes, so that a copy is not changed once more.
 //! - `internal_path`, `internal_host` (redact): paths of machines and home directories; private addresses, names of
 //!   private networks. They become `[path]` and `[host]`, also in what stays of a trace.
 //! - `secret_in_failure` (redact): credentials, passwords, keys, as SG11 finds them and with its placeholders.
@@ -104,6 +105,7 @@
 //! so that there no flag is added.
 
 mod flag;
+mod settle;
 
 use super::globs;
 use super::placeholders::Placeholders;
@@ -118,6 +120,7 @@ use crate::engine::scan::text::{Role, Text};
 use crate::engine::scan::traces::{self, Trace};
 use crate::engine::state::ResultFact;
 use serde::{Deserialize, Serialize};
+use settle::Wanted;
 
 /// Tools whose output is for whoever mends what failed.
 const DIAGNOSTIC: [&str; 19] = [
@@ -320,82 +323,49 @@ impl FailureSignals {
         let Subject::Result(result) = subject else { return };
         let read = result.result.shape == ResultShape::Server;
         let most = if read || (diagnostic && !self.strict) { Decision::Allow } else { Decision::Block };
+        let goes = |report: &Report<'r>, rule| report.comes_to(rule).min(most) == Decision::Redact;
         let mut found = 0;
         for text in report.texts(subject).iter().filter(|text| is_prose(text)) {
             let traces = traces::find(text.bytes());
-            let mut reduced = false;
             for trace in &traces {
                 let evidence = Evidence::Label { kind: "language", label: trace.language.name() };
                 found += 1;
-                let decision = match found > MOST_FOUND {
-                    true => report.comes_to(&STACK_TRACE).min(most),
-                    false => report.find_in(&STACK_TRACE, most, text, (trace.start, trace.end), evidence),
-                };
-                if decision == Decision::Redact {
-                    self.reduce(text, trace, report);
-                    reduced = true;
+                if found <= MOST_FOUND {
+                    report.find_in(&STACK_TRACE, most, text, (trace.start, trace.end), evidence);
                 }
             }
-            self.check_internals(text, &traces, reduced, (diagnostic, read), report);
-        }
-    }
-
-    /// Takes away what stands before and behind a trace's head.
-    fn reduce<'r>(&self, text: &Text<'r>, trace: &Trace, report: &mut Report<'r>) {
-        let (start, end) = (trace.head.0.clamp(trace.start, trace.end), trace.head.1.clamp(trace.start, trace.end));
-        let end = boundary(text.bytes(), end.min(start.saturating_add(self.options.keep_bytes as usize)));
-        if start >= end {
-            report.edit(text.edit(trace.start, trace.end, b"[stack trace]".to_vec()));
-            return;
-        }
-        for (from, to) in [(trace.start, start), (end, trace.end)] {
-            if from < to {
-                report.edit(text.edit(from, to, Vec::new()));
+            let wanted = Wanted {
+                traces: goes(report, &STACK_TRACE),
+                paths: goes(report, &INTERNAL_PATH),
+                hosts: goes(report, &INTERNAL_HOST),
+                diagnostic,
+                keep: self.options.keep_bytes as usize,
+            };
+            if !diagnostic {
+                let reduced: &[Trace] = if wanted.traces { &traces } else { &[] };
+                say_internals(text, reduced, most, report);
+            }
+            if wanted.traces || wanted.paths || wanted.hosts {
+                for change in settle::changes(text.bytes(), wanted) {
+                    report.edit(text.edit(change.start, change.end, change.with));
+                }
             }
         }
     }
+}
 
-    /// Paths and hosts: in the text, and in what stays of its traces.
-    fn check_internals<'r>(
-        &self,
-        text: &Text<'r>,
-        traces: &[Trace],
-        reduced: bool,
-        (diagnostic, read): (bool, bool),
-        report: &mut Report<'r>,
-    ) {
-        if diagnostic && !reduced {
-            return;
-        }
-        let most = if read { Decision::Allow } else { Decision::Block };
-        let all = internal::find(text.bytes());
-        let within = |at: usize| {
-            let next = traces.partition_point(|trace| trace.end <= at);
-            traces.get(next).filter(|trace| trace.start <= at)
-        };
-        for (kind, rule, name) in
-            [(Kind::Path, &INTERNAL_PATH, &b"[path]"[..]), (Kind::Host, &INTERNAL_HOST, &b"[host]"[..])]
-        {
-            let own = || all.iter().filter(|found| found.kind == kind);
-            // What stands in a trace that is reduced is the trace's.
-            let outside = |at: usize| !diagnostic && (!reduced || within(at).is_none());
-            let outside: Vec<_> = own().filter(|found| outside(found.start)).collect();
-            let decision = outside.first().map(|first| {
-                let evidence = Evidence::Count { found: outside.len() as u64, limit: 0 };
-                report.find_in(rule, most, text, (first.start, first.end), evidence)
-            });
-            let in_heads = own().filter(|found| {
-                reduced
-                    && within(found.start).is_some_and(|trace| trace.head.0 <= found.start && found.end <= trace.head.1)
-            });
-            for found in in_heads {
-                report.edit(text.edit(found.start, found.end, name.to_vec()));
-            }
-            if decision == Some(Decision::Redact) {
-                for found in outside {
-                    report.edit(text.edit(found.start, found.end, name.to_vec()));
-                }
-            }
+/// Paths and hosts outside of traces that are reduced: what stands in those is the trace's.
+fn say_internals<'r>(text: &Text<'r>, reduced: &[Trace], most: Decision, report: &mut Report<'r>) {
+    let all = internal::find(text.bytes());
+    let outside = |at: usize| {
+        let next = reduced.partition_point(|trace| trace.end <= at);
+        reduced.get(next).is_none_or(|trace| trace.start > at)
+    };
+    for (kind, rule) in [(Kind::Path, &INTERNAL_PATH), (Kind::Host, &INTERNAL_HOST)] {
+        let mut own = all.iter().filter(|found| found.kind == kind && outside(found.start)).peekable();
+        if let Some((start, end)) = own.peek().map(|first| (first.start, first.end)) {
+            let evidence = Evidence::Count { found: own.count() as u64, limit: 0 };
+            report.find_in(rule, most, text, (start, end), evidence);
         }
     }
 }

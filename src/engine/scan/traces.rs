@@ -352,16 +352,20 @@ impl<'t> Walk<'t> {
     }
 
     fn postgres(&self, line: Line<'t>) -> Option<(Trace, usize)> {
-        let digits = line.trimmed().get(5..)?.iter().take_while(|b| b.is_ascii_digit()).count();
+        let quotes = |text: &[u8]| {
+            let number = text.strip_prefix(b"LINE ").unwrap_or_default();
+            let digits = number.iter().take_while(|b| b.is_ascii_digit()).count();
+            digits > 0 && number.get(digits) == Some(&b':')
+        };
         self.before?;
-        if digits == 0 || line.trimmed().get(5 + digits) != Some(&b':') {
+        if !quotes(line.trimmed()) {
             return None;
         }
         let (mut end, mut at) = (line.end(), line.next);
         let said = [&b"DETAIL:"[..], b"HINT:", b"CONTEXT:", b"QUERY:", b"STATEMENT:"];
         while let Some(next) = line_at(self.text, at) {
             let text = next.trimmed();
-            if text != b"^" && !said.iter().any(|said| text.starts_with(said)) {
+            if text != b"^" && !quotes(text) && !said.iter().any(|said| text.starts_with(said)) {
                 break;
             }
             (end, at) = (next.end(), next.next);
