@@ -502,7 +502,8 @@ fn edited_results_stay_objects() {
         (json!({"rows": (0..40_000).collect::<Vec<u32>>()}), "redact"),
         (json!({"output": "x".repeat(3 << 20)}), "block"),
     ] {
-        let media = json!([{"inlineData": {"mimeType": "image/png", "data": "AAAA"}}]);
+        let media =
+            json!([{"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ"}}]);
         let mut talk = Talk::new(&engine);
         let out = talk.say(REQUEST, GENERATE, &answered(&response, &media));
         let verdict = verdicts(&out).into_iter().find(|v| v["checkpoint"] == "tool_result").expect("a verdict");

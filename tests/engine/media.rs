@@ -92,9 +92,24 @@ fn data_that_cannot_be_read_are_not_what_they_declare() {
         "data:image/png",
         "DATA:image/png;BASE64,aGVsbG8=",
         "data:image/png;base64,iVBO%Rw0KGgoAAAAN",
+        "data:image/png;base64,",
+        "data:image/png;base64,!!!",
+        "data:image/png;base64,iV",
+        "data:application/pdf;base64,====",
+        "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB!!!!",
+        "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB=AAA",
     ] {
         let found = said(&host(&engine, &json!([{"type": "input_image", "image_url": url}])));
         assert!(found.iter().any(|said| said.contains(" block ")), "{url}: {found:?}");
+    }
+    for url in [
+        "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB",
+        "data:image/png;base64,iVBORw0K GgoAAAAN\nSUhEUgAAAAEAAAAB==",
+        "data:text/plain;base64,",
+        "data:text/plain;base64,YQ==",
+    ] {
+        let found = said(&host(&engine, &json!([{"type": "input_image", "image_url": url}])));
+        assert!(!found.iter().any(|said| said.contains(" block ")), "{url}: {found:?}");
     }
     // Text in another encoding: nobody here can read it, so it is no text.
     let latin = json!([{"type": "input_file", "file_data": "data:text/plain;base64,Z3L832U="}]);
@@ -166,7 +181,7 @@ fn text_in_files_is_read_as_text_is() {
 #[test]
 fn a_tools_list_decides_first() {
     let engine = with(
-        json!({"allowed_types": ["zip"], "tools": {"shot": {"allowed_types": ["svg"], "max_bytes": 1024}, "empty": {}}}),
+        json!({"allowed_types": ["zip"], "tools": {"shot": {"allowed_types": ["svg"], "max_bytes": 1024}}}),
         Profile::Strict,
     );
     let result = |tool: &str, kind: &str, data: &str| {

@@ -56,6 +56,12 @@ impl<'r> Medium<'r> {
         text.text().and_then(|text| text.get(from..).map(media::beginning)).unwrap_or_default()
     }
 
+    /// Whether its bytes, if they stand in the record, can be had.
+    pub fn is_base64(&self) -> bool {
+        let Content::Base64 { text, from } = self.content else { return true };
+        text.text().is_some_and(|text| text.get(from..).is_some_and(media::is_base64))
+    }
+
     /// How many bytes stand in the record.
     pub fn bytes(&self) -> u64 {
         let Content::Base64 { text, from } = self.content else { return 0 };

@@ -11,7 +11,8 @@
 //!   list names, screenshots too: where agents use a computer, list `png` for the tool `computer`. Text documents
 //!   (UTF-8) are text: they pass without a finding, unless the tool has a list.
 //! - `media_too_large`: more bytes than `max_bytes`, or a picture of more than `max_pixels`, by its own head.
-//! - `type_mismatch`: the bytes are of another type than declared, or of none that begins so.
+//! - `type_mismatch`: the bytes are of another type than declared, or of none that begins so; what is no base64, or
+//!   nothing at all, is no picture either.
 //! - `user_media_with_tools`: a person's or the application's own pictures and documents in a request that offers
 //!   tools. Said once a request, with their number.
 //! - `not_observed`: the file is behind an address or an id. What it declares is all that is judged: of the types above
@@ -243,9 +244,18 @@ impl Policy for MediaResults {
     }
 }
 
+/// Whose file it is.
+#[derive(Clone, Copy)]
+struct Own<'o> {
+    tool: Option<&'o ToolMedia>,
+    /// A provider's own tool made it.
+    made: bool,
+}
+
 impl MediaResults {
     fn check_result<'r>(&self, subject: &ResultSubject<'_, 'r>, view: &View<'_>, report: &mut Report<'r>) {
-        let own = self.of_tool(subject);
+        let made = subject.result.shape == ResultShape::Server;
+        let own = Own { tool: self.of_tool(subject), made };
         for part in &subject.result.parts {
             match *part {
                 Part::Media { value, .. } => {
@@ -276,7 +286,7 @@ impl MediaResults {
         &self,
         value: Value<'r>,
         medium: Medium<'r>,
-        own: Option<&ToolMedia>,
+        own: Own<'_>,
         view: &View<'_>,
         report: &mut Report<'r>,
     ) {
@@ -285,19 +295,29 @@ impl MediaResults {
         let bytes = match medium.content {
             Content::Elsewhere => {
                 report.not_observed(&MediaResults::META, view, "elsewhere");
-                return self.check_type(place, medium.declared, own, report);
+                return self.check_type(place, medium.declared, own.tool, report);
             }
             Content::Base64 { .. } => medium.bytes(),
             Content::Spelled => LEAST,
         };
-        // Nothing can be told by so little, and nothing stands in it.
-        if bytes < LEAST {
-            return self.check_type(place, medium.declared, own, report);
-        }
         let beginning = medium.beginning();
         let found = found(&beginning);
+        // Whoever is to read it refuses what is no base64, and what is too little for its type. What a provider made
+        // itself it does not read again.
+        let given = medium.declared.filter(|_| !own.made && matches!(medium.content, Content::Base64 { .. }));
+        let spoilt = given.filter(|declared| match bytes < LEAST {
+            true => !agrees(*declared, found),
+            false => !declared.is_textual() && !medium.is_base64(),
+        });
+        // Nothing else can be told by so little, and nothing stands in it.
+        if bytes < LEAST {
+            if let Some(declared) = spoilt {
+                report.find(&TYPE_MISMATCH, place, label(declared));
+            }
+            return self.check_type(place, medium.declared, own.tool, report);
+        }
         let kind = settled(medium.declared, found);
-        let max_bytes = own.and_then(|own| own.max_bytes).unwrap_or(self.options.max_bytes);
+        let max_bytes = own.tool.and_then(|own| own.max_bytes).unwrap_or(self.options.max_bytes);
         if bytes > max_bytes {
             report.find(&MEDIA_TOO_LARGE, place, Evidence::Bytes { found: bytes, limit: max_bytes });
         }
@@ -305,12 +325,12 @@ impl MediaResults {
         if let Some(found) = pixels(kind, &beginning).filter(|found| *found > limit) {
             report.find(&MEDIA_TOO_LARGE, place, Evidence::Count { found, limit });
         }
-        if medium.declared.is_some_and(|declared| !agrees(declared, found)) {
+        if spoilt.is_some() || medium.declared.is_some_and(|declared| !agrees(declared, found)) {
             report.find(&TYPE_MISMATCH, place, label(kind));
         }
         // Only text of which every byte can be read is text.
         let read = kind != FileType::Text || medium.text(report.bump()).is_some();
-        self.check_type(place, Some(if read { kind } else { FileType::Other }), own, report);
+        self.check_type(place, Some(if read { kind } else { FileType::Other }), own.tool, report);
     }
 
     /// `None`: what it is, it does not say.

@@ -277,6 +277,8 @@ mod tests {
             ("postgres://u@pg:5432/x", "postgres://u@<h>/x"),
             ("http://localhost:8080", "http://<h>"),
             ("getaddrinfo ENOTFOUND kafka.lan", "getaddrinfo ENOTFOUND <h>"),
+            ("version 10.2.0.7:80 and subversion_10 10.2.0.7", "version <h> and subversion_10 <h>"),
+            ("release of 10.2.0.7", "release of <h>"),
         ] {
             assert_eq!(marked(text), want);
         }
@@ -287,6 +289,8 @@ mod tests {
         for text in [
             "8.8.8.8 and 172.32.0.1 and 11.0.0.1",
             "version 10.0.0.5.1",
+            "version 10.2.0.7 is not supported",
+            "firmware: 10.2.0.7, Version=10.2.0.7, build (192.168.0.12)",
             "threading.local is set",
             "com.example.internal.Foo",
             "error:404 at line:12",

@@ -291,8 +291,10 @@ fn without_controls(text: &str, remove: HarmSet) -> String {
 /// The first tag of a plain text that does something where the text is taken for HTML.
 fn raw_html(text: &str, hosts: &Hosts) -> Option<Range<usize>> {
     let first = tags(text).next()?;
+    // Words for what a command takes, and as tags without an attribute nothing that sends or loads.
+    let read = text.replace("<form>", " ").replace("<input>", " ");
     let does_harm = html::is_too_complex(text) || {
-        let Inventory { harms, .. } = Inventory::of(text, hosts);
+        let Inventory { harms, .. } = Inventory::of(&read, hosts);
         let known = [Harm::ActiveContent, Harm::AutoLoading, Harm::DangerousLink, Harm::TooComplex];
         known.into_iter().any(|harm| harms.count(harm) > 0)
     };
@@ -339,11 +341,23 @@ mod tests {
             ("a <img src=https://a.example/x> b", "a &lt;img src=https://a.example/x> b"),
             ("\u{1b}[1mbold\u{1b}[0m \\x1b[31m", "bold ␛"),
             ("a\u{202e}b", "ab"),
+            (
+                "<form><input type=image src=https://a.example/x>",
+                "&lt;form>&lt;input type=image src=https://a.example/x>",
+            ),
+            ("<form> <scr<form>ipt>", "<form> <scr<form>ipt>"),
         ];
         for (text, wanted) in cases {
             assert_eq!(safe(Shown::Text, text, &hosts), wanted);
         }
-        for text in ["if a < b && b > c", "Vec<String> and <T>", "<b>bold</b>", "a <-- b", "<thinking>no</thinking>"] {
+        for text in [
+            "if a < b && b > c",
+            "Vec<String> and <T>",
+            "<b>bold</b>",
+            "a <-- b",
+            "usage: foo <form> <input>",
+            "<thinking>no</thinking>",
+        ] {
             assert_eq!(safe(Shown::Text, text, &hosts), text);
         }
         assert_eq!(safe(Shown::Terminal, "<script> \u{1b}]8;;https://a.example\u{7}b", &hosts), "<script> b");

@@ -311,6 +311,13 @@ pub fn beginning(text: &[u8]) -> Vec<u8> {
     GeneralPurpose::new(&STANDARD, config).decode(&prefix).unwrap_or_default()
 }
 
+/// Whether a text is base64 throughout, in either alphabet, with white space and with or without padding.
+pub fn is_base64(text: &[u8]) -> bool {
+    let mut symbols = text.iter().filter(|byte| !byte.is_ascii_whitespace());
+    let is_symbol = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_');
+    symbols.find(|byte| !is_symbol(byte)).is_none_or(|first| *first == b'=' && symbols.all(|byte| *byte == b'='))
+}
+
 /// How many bytes base64 stands for as a whole.
 pub fn length(text: &[u8]) -> u64 {
     let symbols = text.iter().filter(|byte| !byte.is_ascii_whitespace()).count();

@@ -47,7 +47,7 @@ fn verify(text: &[u8], hit: &Captures<'_>) -> Option<Personal> {
     type Check = fn(&[u8]) -> bool;
     const GROUPS: [(&str, &str, Check); 9] = [
         ("iban", "iban", is_iban),
-        ("email", "email", |_| true),
+        ("email", "email", is_person),
         ("ssn", "us-ssn", is_ssn),
         ("cpf", "br-cpf", is_cpf),
         ("nir", "fr-nir", is_nir),
@@ -62,7 +62,33 @@ fn verify(text: &[u8], hit: &Captures<'_>) -> Option<Personal> {
     let joined = |byte: Option<&u8>| byte.is_some_and(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'/' | b'='));
     let before = found.start().checked_sub(1).and_then(|at| text.get(at));
     let apart = !joined(before) && (kind == "email" || !joined(text.get(found.end())));
-    (apart && check(found.as_bytes())).then_some(Personal { kind, start: found.start(), end: found.end() })
+    let other = match kind {
+        "email" => is_remote(text.get(found.end()..).unwrap_or_default()),
+        _ => in_uuid(text, found.start(), found.end()),
+    };
+    (apart && !other && check(found.as_bytes())).then_some(Personal { kind, start: found.start(), end: found.end() })
+}
+
+/// Whether an address is not that of a repository's server, where everybody is one user.
+fn is_person(text: &[u8]) -> bool {
+    let user = text.split(|b| *b == b'@').next().unwrap_or_default();
+    ![&b"git"[..], b"hg", b"svn"].iter().any(|known| user.eq_ignore_ascii_case(known))
+}
+
+/// A path on the machine follows, as `scp` and `rsync` write it.
+fn is_remote(behind: &[u8]) -> bool {
+    behind.starts_with(b":/") || behind.starts_with(b":~/")
+}
+
+/// Whether a number is a part of a UUID.
+fn in_uuid(text: &[u8], start: usize, end: usize) -> bool {
+    const LENGTH: usize = 36;
+    let part = |b: &&u8| b.is_ascii_hexdigit() || **b == b'-';
+    let before = text.get(..start).unwrap_or_default().iter().rev().take(LENGTH).take_while(part).count();
+    let behind = text.get(end..).unwrap_or_default().iter().take(LENGTH).take_while(part).count();
+    let whole = text.get(start - before..end + behind).unwrap_or_default();
+    let is_dash = |at: usize| matches!(at, 8 | 13 | 18 | 23);
+    whole.len() == LENGTH && whole.iter().enumerate().all(|(at, b)| (*b == b'-') == is_dash(at))
 }
 
 fn digits(text: &[u8]) -> Vec<u32> {
@@ -163,6 +189,14 @@ mod tests {
             ("GB82WEST12345698765433", None),
             ("write to jane.doe+x@mail.example.org, please", Some("email")),
             ("user@localhost", None),
+            ("git@github.com:a/b", None),
+            ("ssh://git@git.example.org/a", None),
+            ("deploy@files.example.org:/srv/app", None),
+            ("jane@mail.example.org:secret", Some("email")),
+            ("gitta@mail.example.org", Some("email")),
+            ("41111111-1111-1111-1111-111111111111", None),
+            ("{41111111-1111-1111-1111-111111111111}", None),
+            ("card-4111-1111-1111-1111", Some("card")),
             ("call +44 20 7946 0958", Some("phone")),
             ("call (212) 555-0134", Some("phone")),
             ("+1", None),

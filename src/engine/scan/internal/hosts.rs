@@ -52,7 +52,18 @@ pub(super) fn address(text: &[u8], at: usize) -> Option<usize> {
     let address: Ipv4Addr = std::str::from_utf8(run).ok()?.parse().ok()?;
     let behind = text.get(at + run.len());
     let ends = behind.is_none_or(|b| !b.is_ascii_alphanumeric() && *b != b'-');
-    (ends && is_private(address)).then(|| with_port(text, at + run.len()))
+    let versioned = !matches!(behind, Some(b':' | b'/')) && is_version(text.get(..at).unwrap_or_default());
+    (ends && is_private(address) && !versioned).then(|| with_port(text, at + run.len()))
+}
+
+/// Whether what stands before four numbers makes them those of a release.
+fn is_version(before: &[u8]) -> bool {
+    const WORDS: [&str; 4] = ["build", "firmware", "release", "version"];
+    let between = |b: &u8| matches!(b, b' ' | b'=' | b':' | b'"' | b'\'' | b'(');
+    let gap = before.iter().rev().take(4).take_while(|b| between(b)).count();
+    let before = before.get(..before.len() - gap).unwrap_or_default();
+    let words = before.rsplit(|b| !b.is_ascii_alphabetic());
+    gap > 0 && words.take(1).any(|last| WORDS.iter().any(|word| last.eq_ignore_ascii_case(word.as_bytes())))
 }
 
 fn is_private(address: Ipv4Addr) -> bool {

@@ -5,6 +5,7 @@
 //!
 //! Left out: the public suffix list. Whoever is shown `example.com` and led to `docs.example.com` is not misled.
 
+use core::net::Ipv4Addr;
 use std::sync::LazyLock;
 use url::Url;
 
@@ -70,7 +71,10 @@ impl Hosts {
 pub fn read(address: &str) -> Link {
     static BASE: LazyLock<Option<Url>> = LazyLock::new(|| Url::parse("https://relative.invalid/").ok());
     let dangerous = Link { target: Target::Dangerous, disguised: false };
-    let Ok(url) = Url::options().base_url(BASE.as_ref()).parse(address) else { return dangerous };
+    // Without slashes it is read against the page that it stands on, and that may be of the other scheme.
+    let absolute = Url::parse(address).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    let joined = || Url::options().base_url(BASE.as_ref()).parse(address).ok();
+    let Some(url) = absolute.or_else(joined) else { return dangerous };
     let target = match (url.scheme(), url.host_str()) {
         ("http" | "https", Some(NOWHERE)) => Target::Relative,
         ("http" | "https", Some(host)) => Target::Host(host.to_ascii_lowercase()),
@@ -89,7 +93,14 @@ pub fn read(address: &str) -> Link {
 pub fn shown(text: &str) -> Option<String> {
     let visible: String = text.chars().filter(|c| !is_invisible(*c)).collect();
     let apart = |c: char| c.is_whitespace() || "()[]<>{}\"'`|,;!«»“”‘’".contains(c);
-    visible.split(apart).find_map(host_of)
+    visible.split(apart).find_map(host_of).or_else(|| numbers(visible.trim()))
+}
+
+/// An IPv4 address, with what may follow one, that is all of a text: among words it may be a version.
+fn numbers(text: &str) -> Option<String> {
+    let end = text.find([':', '/', '?', '#']).unwrap_or(text.len());
+    let address: Ipv4Addr = text.get(..end)?.parse().ok()?;
+    (!text.contains(char::is_whitespace)).then(|| address.to_string())
 }
 
 /// Whether a link whose text shows this host leads elsewhere.
@@ -133,7 +144,7 @@ fn host_of(word: &str) -> Option<String> {
         None => (authority, false),
     };
     let host = authority.split(':').next()?.trim_matches(['.', '*', '_', '~']);
-    let labels: Vec<&str> = host.split(['.', '\u{3002}', '\u{ff0e}', '\u{ff61}']).collect();
+    let labels: Vec<&str> = host.split(['.', '\u{2024}', '\u{3002}', '\u{fe52}', '\u{ff0e}', '\u{ff61}']).collect();
     let is_label = |label: &&str| !label.is_empty() && label.chars().all(|c| c.is_alphanumeric() || c == '-');
     if labels.len() < 2 || labels.len() > 64 || !labels.iter().all(is_label) {
         return None;
@@ -142,7 +153,7 @@ fn host_of(word: &str) -> Option<String> {
     let named = last.chars().any(char::is_alphabetic);
     let known =
         DOMAINS.contains(&last.as_str()) || labels.first().is_some_and(|label| label.eq_ignore_ascii_case("www"));
-    if is_address || named && (known || is_mail) { ascii(host) } else { None }
+    if is_address || named && (known || is_mail) { ascii(&labels.join(".")) } else { None }
 }
 
 fn ascii(host: &str) -> Option<String> {
@@ -198,6 +209,9 @@ mod tests {
         let others = [
             ("https://A.example/x", host("a.example")),
             ("//a.example/x", host("a.example")),
+            ("https:a.example", host("a.example")),
+            ("http:a.example/x", host("a.example")),
+            ("HTT\nPS:/a.example/x", host("a.example")),
             ("/\\a.example/x", host("a.example")),
             ("\\\\a.example", host("a.example")),
             ("x/y?z#w", Target::Relative),
@@ -243,10 +257,25 @@ mod tests {
             ("me@bank.com", "bank.com"),
             ("ba\u{200b}nk.com", "bank.com"),
             ("http://10.0.0.1/x", "10.0.0.1"),
+            (" 10.0.0.1:8080/x ", "10.0.0.1"),
+            ("192.0.2.7", "192.0.2.7"),
+            ("bank\u{2024}com", "bank.com"),
+            ("bank\u{fe52}com", "bank.com"),
         ] {
             assert_eq!(shown(text).as_deref(), Some(host), "{text}");
         }
-        for text in ["click here", "README.md", "main.rs", "Node.js", "e.g. this", "v1.2.3", "a.b.c", "index.html"] {
+        for text in [
+            "click here",
+            "README.md",
+            "main.rs",
+            "Node.js",
+            "e.g. this",
+            "v1.2.3",
+            "since 10.0.0.1",
+            "10.0.0.1234",
+            "a.b.c",
+            "index.html",
+        ] {
             assert_eq!(shown(text), None, "{text}");
         }
     }
