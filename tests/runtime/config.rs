@@ -1,6 +1,7 @@
 //! Configuration: defaults, file, environment, and every problem at once.
 
-use sluicegate::engine::policy::{Mode, Profile};
+use sluicegate::engine::Engine;
+use sluicegate::engine::policy::{Mode, Origin, Profile, Who};
 use sluicegate::runtime::config::{self, Config, DENIED_PROPERTIES, Need, Size, Time};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -212,4 +213,26 @@ fn a_value_of_the_wrong_kind_is_told_what_it_may_be() {
     );
     check("policy: {policies: {SG04: {}}}", &["policy.policies.SG04: sets nothing"]);
     check("policy: {bundle: 'a b <script>'}", &["policy.bundle: \"a b <script>\": must be"]);
+}
+
+/// What the page on overrides says of its example is so.
+#[test]
+fn which_override_wins_is_as_the_page_says() {
+    let page = std::fs::read_to_string(crate::fixture::root("docs/rollout.md")).expect("the page");
+    let (_, section) = page.split_once("## Which override wins").expect("its section");
+    let (_, example) = section.split_once("```yaml\n").expect("its example");
+    let (example, rest) = example.split_once("```").expect("its end");
+    let config = load(example, &[], Need::Engine).expect("no problems");
+    let engine = Engine::new(config.engine_settings("local", None).expect("a key")).expect("it holds");
+    let mut rows = 0;
+    for row in rest.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = row.split('|').map(|cell| cell.trim().trim_matches('`')).collect();
+        let [_, tool, fleet, profile, by, _] = cells[..] else { panic!("{row}") };
+        let who = Who { fleet: fleet.as_bytes(), agent: b"default", tool: Some(tool.as_bytes()), server: None };
+        let (holds, origin) = engine.effective(&who).profile;
+        let origin = if let Origin::Override(name) = origin { name } else { "policy" };
+        assert_eq!((holds.name(), origin), (profile, by), "{row}");
+        rows += 1;
+    }
+    assert_eq!(rows, 6);
 }

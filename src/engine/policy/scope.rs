@@ -34,7 +34,11 @@ const MAX_GLOB: usize = 256;
 /// Compiled sets that a worker keeps.
 const KEPT: usize = 64;
 
-/// Settings that hold for some subjects only.
+/// Settings that hold for some subjects only. All that match a subject are laid over the base, setting by setting, the
+/// most specific last, so that it wins: the one whose `tool` says more; of two alike in that, whose `server` does, then
+/// `agent`, then `fleet`. A name or glob says more the more characters it has beside `*`, and a name more than a glob
+/// of as many; a match without one says least. Of two alike in all, the later name wins. `policies --effective` shows
+/// what holds, and [from watching to enforcing](rollout.md#which-override-wins) has an example.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Override {
