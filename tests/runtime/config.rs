@@ -198,6 +198,15 @@ fn a_value_of_the_wrong_kind_is_told_what_it_may_be() {
         "policy: {policies: {SG04: {mode: false}}}",
         &["policy.policies.SG04.mode: false: must be one of enforce, monitor, off"],
     );
+    check(
+        "policy: {policies: {SG06: {options: {allowed_changes: [title, false]}}}}",
+        &["policy.policies.SG06.options.allowed_changes: false: must be one of unclassified, description"],
+    );
+    check(
+        "policy: {policies: {SG04: {options: {tools: [{tool: a, parameters: {'p/q': 7}}]}}}}",
+        &["policy.policies.SG04.options.tools: 7: must be one of path, url, sql, shell, template"],
+    );
+    check("policy: {policies: {SG04: {options: {tools: 7}}}}", &["policy.policies.SG04.options.tools: invalid type"]);
     check("policy: {profile: 3}", &["policy.profile: 3: must be one of strict, standard, monitor, off"]);
     check(
         "policy: {policies: {SG01: {rules: {hard_limit: true}}}}",

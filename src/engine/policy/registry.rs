@@ -16,6 +16,7 @@ use super::{
 use crate::engine::Problem;
 use crate::engine::decision::Decision;
 use crate::engine::digest;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 macro_rules! registry {
@@ -258,7 +259,7 @@ impl Build {
             }
             let Some(default) = all.insert(name.clone(), value.clone()) else { continue };
             if let Err(error) = serde_json::from_value::<P::Options>(Value::Object(all.clone())) {
-                self.problem(path(name), error.to_string());
+                self.problem(path(name), explained::<P::Options>(&all, name, &error.to_string()));
                 all.insert(name.clone(), default);
             }
         }
@@ -276,6 +277,35 @@ impl Build {
         let text = json!({"profile": profile, "policies": self.effective}).to_string();
         format!("sha256:{}", digest::hex(&digest::sha256(text.as_bytes())))
     }
+}
+
+/// What serde says of an option's value. Of what is no word where one of a few is wanted it does not say which are.
+fn explained<O: for<'de> Deserialize<'de>>(all: &Map<String, Value>, name: &str, error: &str) -> String {
+    const MOST: usize = 64;
+    if !error.contains("expected string or map") {
+        return error.to_owned();
+    }
+    let mut scalars = Vec::new();
+    let mut open = all.get(name).map(|value| (String::new(), value)).into_iter().collect::<Vec<_>>();
+    while let Some((pointer, value)) = open.pop() {
+        match value {
+            Value::Array(items) => open.extend(items.iter().enumerate().map(|(n, v)| (format!("{pointer}/{n}"), v))),
+            Value::Object(members) => open.extend(members.iter().map(|(name, v)| {
+                let name = name.replace('~', "~0").replace('/', "~1");
+                (format!("{pointer}/{name}"), v)
+            })),
+            Value::Bool(_) | Value::Number(_) if scalars.len() < MOST => scalars.push((pointer, value)),
+            _ => {}
+        }
+    }
+    let words = |pointer: &str| {
+        let mut all = all.clone();
+        *all.get_mut(name)?.pointer_mut(pointer)? = Value::String(String::new());
+        let told = serde_json::from_value::<O>(Value::Object(all)).err()?.to_string();
+        told.split_once("unknown variant ``, expected ").map(|(_, words)| words.replace('`', ""))
+    };
+    let found = scalars.into_iter().find_map(|(pointer, value)| Some((value, words(&pointer)?)));
+    found.map_or_else(|| error.to_owned(), |(value, words)| format!("{value}: must be {words}"))
 }
 
 fn can_redact(rule: &Rule, redacts: &[Rule]) -> bool {

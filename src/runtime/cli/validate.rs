@@ -9,13 +9,15 @@ use std::io::Write as _;
 pub struct Args {}
 
 /// What a file without any section of the service's is taken for.
-const ALONE: &str = "policies alone, as check takes them: for run, add a section kafka";
+const ALONE: &str = "policies alone, since it has no section kafka";
 
 pub fn run(global: &Global, _args: &Args) -> Result<Exit, Failure> {
     let purpose = global.purpose()?;
     let need = if purpose == Purpose::Policies { Need::Engine } else { Need::Run };
     let config = global.load(need).map_err(|failure| match (failure, purpose) {
-        (Failure::Said(exit, said), Purpose::Policies) => Failure::Said(exit, format!("{said}\nread as {ALONE}")),
+        (Failure::Said(exit, said), Purpose::Policies) => {
+            Failure::Said(exit, format!("{said}\nthe file was read as {ALONE}"))
+        }
         (failure, _) => failure,
     })?;
     let settings = global.settings(&config, "validate")?;
@@ -24,7 +26,7 @@ pub fn run(global: &Global, _args: &Args) -> Result<Exit, Failure> {
     let inputs = super::check::count(config.kafka.inputs.len() as u64, "input topic");
     let what = match purpose {
         Purpose::Service => format!("group {}, {inputs}", config.kafka.group),
-        Purpose::Policies => ALONE.to_owned(),
+        Purpose::Policies => "policies alone (run needs a section kafka too)".to_owned(),
     };
     let mut out = std::io::stdout().lock();
     writeln!(
