@@ -450,13 +450,9 @@ impl<'a, 'r> Run<'a, 'r> {
             if copy.is_none() && action(&held) < Decision::Block {
                 held.draft.block("results_withheld", Evidence::Count { found: stuck, limit: 0 });
             }
-            let (decision, action) = held.draft.fold();
             if let Some(Output { content, copied, said, first_seen }) = held.output {
-                let (policy, complete) = (self.key_of(&held.draft), held.draft.complete);
-                let settled = Settled { policy, decision, action, complete, first_seen, copied, own: true, said };
-                self.remember(session, &content, settled);
-                let oversize = self.observe_size(&held.draft, &content, &held.edits);
-                self.out.observations.extend(oversize);
+                let settled = Settled { first_seen, copied, own: true, said };
+                self.settle(session, &content, (&held.draft, &held.edits), settled);
             }
             said &= self.emit(held.draft).is_some();
         }

@@ -46,14 +46,9 @@ pub(super) struct Copied {
     withheld: Decision,
 }
 
-/// What judging a result came to.
+/// What is remembered of a result beside its verdict.
 #[derive(Clone, Copy)]
 pub(super) struct Settled {
-    /// What it was judged by.
-    pub policy: [u8; 8],
-    pub decision: Decision,
-    pub action: Decision,
-    pub complete: bool,
     pub first_seen: i64,
     pub copied: Copied,
     /// The copy is that of the result's own record, which its host was given in its place.
@@ -103,23 +98,9 @@ impl<'a, 'r> Run<'a, 'r> {
         draft.subject.call_id = (!id.is_empty()).then(|| self.clean(&id));
         let copy = if self.withholds(&draft) { None } else { self.copy(&mut draft, envelope, input, &edits) };
         // A copy that cannot be made, or does not fit, is a finding too.
-        let (decision, action) = draft.fold();
-        let copied = self.copied(result, &edits, action);
-        let policy = self.key_of(&draft);
-        let said_so = Said::of(result, found);
-        let settled = Settled {
-            policy,
-            decision,
-            action,
-            complete: draft.complete,
-            first_seen,
-            copied,
-            own: true,
-            said: said_so,
-        };
-        self.remember(session, &content, settled);
-        let oversize = self.observe_size(&draft, &content, &edits);
-        self.out.observations.extend(oversize);
+        let copied = self.copied(result, &edits, draft.fold().1);
+        let settled = Settled { first_seen, copied, own: true, said: Said::of(result, found) };
+        self.settle(session, &content, (&draft, &edits), settled);
         let said_it = self.emit(draft).is_some();
         if let (true, Some(copy)) = (said_it, copy) {
             self.push(copy);
@@ -178,24 +159,9 @@ impl<'a, 'r> Run<'a, 'r> {
         let mut copy = known.and_then(|fact| fact.copy);
         if !judged_before {
             let copied = self.copied(result, &edits, action);
-            let policy = self.key_of(&draft);
             copy = copied.content.or(copy);
-            let said_so = Said::of(result, found);
-            let settled = Settled {
-                policy,
-                decision,
-                action,
-                complete: draft.complete,
-                first_seen,
-                copied,
-                own: false,
-                said: said_so,
-            };
-            self.remember(session, &content, settled);
-            let oversize = self.observe_size(&draft, &content, &edits);
-            self.out.observations.extend(oversize);
-            let id = self.next_id(Checkpoint::ToolResult);
-            self.emit(Draft { id, ..draft });
+            let settled = Settled { first_seen, copied, own: false, said: Said::of(result, found) };
+            self.tell(session, &content, (draft, &edits), settled);
             session.head().said |= said;
         }
         mark_answered(session, found);
@@ -246,23 +212,8 @@ impl<'a, 'r> Run<'a, 'r> {
             self.draft(session, Checkpoint::ServerResult, result, found, content, Some(exchange));
         let (decision, action) = draft.fold();
         let copied = Copied { content: None, withheld: Decision::Allow };
-        let policy = self.key_of(&draft);
-        let said_so = Said::of(result, found);
-        let settled = Settled {
-            policy,
-            decision,
-            action,
-            complete: draft.complete,
-            first_seen,
-            copied,
-            own: false,
-            said: said_so,
-        };
-        self.remember(session, content, settled);
-        let oversize = self.observe_size(&draft, content, &edits);
-        self.out.observations.extend(oversize);
-        let id = self.next_id(Checkpoint::ServerResult);
-        self.emit(Draft { id, ..draft });
+        let settled = Settled { first_seen, copied, own: false, said: Said::of(result, found) };
+        self.tell(session, content, (draft, &edits), settled);
         session.head().said |= said;
         mark_answered(session, found);
         let (withheld, stuck) = (Decision::Allow, action == Decision::Block);
@@ -432,8 +383,29 @@ impl<'a, 'r> Run<'a, 'r> {
         Copied { content, withheld }
     }
 
-    pub(super) fn remember(&self, session: &mut Session<'_>, content: &Content, settled: Settled) {
-        let Settled { policy, decision, action, complete, first_seen, copied, own, said } = settled;
+    /// A result that stands in a larger whole has a verdict of its own, and no copy.
+    fn tell(
+        &mut self,
+        session: &mut Session<'_>,
+        content: &Content,
+        (draft, edits): (Draft<'r, '_>, &[Edit<'r>]),
+        settled: Settled,
+    ) {
+        self.settle(session, content, (&draft, edits), settled);
+        let id = self.next_id(draft.checkpoint);
+        self.emit(Draft { id, ..draft });
+    }
+
+    /// A result that was judged is remembered, and how large it was is told.
+    pub(super) fn settle(
+        &mut self,
+        session: &mut Session<'_>,
+        content: &Content,
+        (draft, edits): (&Draft<'r, '_>, &[Edit<'r>]),
+        settled: Settled,
+    ) {
+        let Settled { first_seen, copied, own, said } = settled;
+        let (decision, action) = draft.fold();
         let before = session.result(&content.call_id, &short(content.digest));
         // What a host was given stands until it is given something else.
         let given = before.filter(|_| !own);
@@ -442,8 +414,8 @@ impl<'a, 'r> Run<'a, 'r> {
         session.note_result(ResultFact {
             call_id: content.call_id,
             content: short(content.digest),
-            policy,
-            clean: decision == Decision::Allow && action == Decision::Allow && complete,
+            policy: self.key_of(draft),
+            clean: decision == Decision::Allow && action == Decision::Allow && draft.complete,
             action,
             first_seen,
             copy,
@@ -452,15 +424,12 @@ impl<'a, 'r> Run<'a, 'r> {
             failed: said.failed,
             call: said.call,
         });
+        self.observe_size(draft, content, edits);
     }
 
-    pub(super) fn observe_size(
-        &self,
-        draft: &Draft<'r, '_>,
-        content: &Content,
-        edits: &[Edit<'r>],
-    ) -> Vec<Observation> {
-        let mut seen = vec![Observation::ResultSize { provider: self.origin.provider, bytes: content.text_bytes }];
+    fn observe_size(&mut self, draft: &Draft<'r, '_>, content: &Content, edits: &[Edit<'r>]) {
+        let provider = self.origin.provider;
+        self.out.observations.push(Observation::ResultSize { provider, bytes: content.text_bytes });
         let oversize = draft.findings.iter().find(|f| matches!(f.rule.name, "oversize_result" | "hard_limit"));
         if let Some(finding) = oversize {
             let edits = edits.get(edits.len().saturating_sub(draft.cuts)..).filter(|_| draft.cuts > 0).unwrap_or(edits);
@@ -468,14 +437,9 @@ impl<'a, 'r> Run<'a, 'r> {
             let taken: u64 = edits.iter().map(|e| e.span.len() as u64).sum();
             let action = if draft.fold().1 == Decision::Allow { Decision::Allow } else { finding.effect };
             let removed = if action == Decision::Allow { 0 } else { taken.saturating_sub(kept) };
-            seen.push(Observation::Oversize {
-                fleet: self.fleet_label(),
-                provider: self.origin.provider,
-                action,
-                removed,
-            });
+            let fleet = self.fleet_label();
+            self.out.observations.push(Observation::Oversize { fleet, provider, action, removed });
         }
-        seen
     }
 }
 
