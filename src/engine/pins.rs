@@ -8,8 +8,9 @@
 //!
 //! A decision is keyed by server and by what the server's client declared to be able to, since a server lists
 //! other tools to other clients. One without capabilities holds for any client: the same text is the same text,
-//! whoever asked for it. What differs by client is which tools are listed, so an absence is never compared
-//! across clients.
+//! whoever asked for it. One with them holds for clients that declared just that; of a client that was not seen
+//! to declare anything (a provider, say) it approves nothing. What differs by client is which tools are listed, so
+//! an absence is never compared across clients.
 //!
 //! Invariants: a table is a function of its records; a record that cannot be read approves nothing, and takes
 //! an earlier approval under its key away; an approval is of bytes, so a definition that came with it counts
@@ -22,12 +23,12 @@ pub mod canonical;
 pub mod diff;
 pub mod record;
 
-use super::json::{self, JsonLimits};
+use super::json::{self, JsonLimits, Value};
 use super::layer::Layer;
 use bumpalo::Bump;
 use canonical::Fingerprint;
 pub use diff::Change;
-use record::{DecisionRecord, Key, RecordError, Standing};
+use record::{DecisionRecord, Key, Line, RecordError, Standing};
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -55,8 +56,17 @@ pub struct Pin {
     /// The definition in canonical form, where the decision brought the one that it approves.
     pub definition: Option<Arc<[u8]>>,
     pub print: Option<Fingerprint>,
+    /// Its hints say that calling the tool changes something.
+    pub side_effects: bool,
     /// Of its record.
     pub offset: i64,
+}
+
+impl Pin {
+    /// Whether it was decided for a client that declared this, `None`: for one of which nothing is known.
+    fn holds_for(&self, capabilities: Option<&[u8; 32]>) -> bool {
+        self.capabilities.is_none() || self.capabilities.as_ref() == capabilities
+    }
 }
 
 /// All decisions up to an offset.
@@ -122,6 +132,20 @@ impl PinTable {
         result
     }
 
+    /// Folds in one line of a file, as [`PinTable::apply`] does its record.
+    ///
+    /// # Errors
+    /// What is wrong with it, or that it stands behind a line of a later offset. Nothing is folded in then.
+    pub fn apply_line(&mut self, line: &[u8]) -> Result<(), RecordError> {
+        let line = Line::decode(line)?;
+        let next = self.offset.map_or(0, |offset| offset.saturating_add(1));
+        let offset = line.offset.unwrap_or(next);
+        if offset < next {
+            return Err(RecordError::Order);
+        }
+        self.apply(offset, &line.key.encode(), line.decision.map(|decision| decision.encode()).as_deref())
+    }
+
     /// Brings the names up to date with what is approved.
     fn name(&mut self, (server, name, ..): &Place) {
         let Some(name) = name else { return };
@@ -143,8 +167,9 @@ impl PinTable {
         self.pins.range((Bound::Included(from), Bound::Included(to))).map(|(_, pin)| pin)
     }
 
-    /// How a definition stands. `capabilities`: what the client declared, `None` where that was not seen; then a
-    /// decision for any client counts. A rejection is stronger than an approval.
+    /// How a definition stands. `capabilities`: what the client declared, `None` where that was not seen: it may be
+    /// any client then, so a rejection for one counts, and an approval for one does not. A rejection is stronger
+    /// than an approval.
     pub fn stands(
         &self,
         server: &[u8],
@@ -152,19 +177,32 @@ impl PinTable {
         name: Option<&[u8]>,
         digest: &[u8; 32],
     ) -> Stands<'_> {
-        let holds = |pin: &&Pin| match (&pin.capabilities, capabilities) {
+        let may_hold = |pin: &&Pin| match (&pin.capabilities, capabilities) {
             (Some(own), Some(asked)) => own == asked,
             _ => true,
         };
-        let pins = || self.of(server, name).filter(holds);
-        if pins().any(|pin| pin.standing == Standing::Rejected && pin.digest == *digest) {
+        let rejected = |pin: &Pin| pin.standing == Standing::Rejected && pin.digest == *digest;
+        if self.of(server, name).filter(may_hold).any(rejected) {
             return Stands::Rejected;
         }
-        let approved = || pins().filter(|pin| pin.standing == Standing::Approved);
+        let approved = || {
+            let holds = |pin: &&Pin| pin.standing == Standing::Approved && pin.holds_for(capabilities);
+            self.of(server, name).filter(holds)
+        };
         match approved().find(|pin| pin.digest == *digest) {
             Some(pin) => Stands::Approved(pin),
             None => Stands::Undecided { other: approved().max_by_key(|pin| pin.offset) },
         }
+    }
+
+    /// Whether an approved definition of that tool says that calling it changes something. Hints that nobody
+    /// approved count for nothing, and of several approved definitions one suffices.
+    pub fn has_side_effects(&self, server: &[u8], capabilities: Option<&[u8; 32]>, name: &[u8]) -> bool {
+        let approved = self.of(server, Some(name)).filter(|pin| pin.standing == Standing::Approved);
+        approved.filter(|pin| pin.side_effects).any(|pin| {
+            let other = pin.capabilities.as_ref().zip(capabilities).is_some_and(|(own, asked)| own != asked);
+            !other
+        })
     }
 
     /// The approved tools of a server, by name.
@@ -192,17 +230,27 @@ impl PinTable {
 
 fn pin(decision: &DecisionRecord, offset: i64) -> Pin {
     let definition = decision.definition().filter(|text| super::digest::sha256(text) == decision.key.digest);
-    let print = definition.as_deref().and_then(|text| {
+    let read = definition.as_deref().and_then(|text| {
         let bump = Bump::new();
         let value = json::parse(&bump, Layer::record(&bump, text), JsonLimits::default()).ok()?;
-        Some(Fingerprint::of(value))
+        Some((Fingerprint::of(value), changes_something(value)))
     });
     Pin {
         standing: decision.standing,
         digest: decision.key.digest,
         capabilities: decision.key.capabilities,
         definition: definition.map(Arc::from),
-        print,
+        print: read.map(|(print, _)| print),
+        side_effects: read.is_some_and(|(_, effects)| effects),
         offset,
     }
+}
+
+/// What a definition's hints say of calling its tool twice. Only what is said counts: MCP's defaults would mark
+/// every tool of a server that says nothing (`provider-formats` §7.3).
+fn changes_something(definition: Value<'_>) -> bool {
+    let hints = definition.get("annotations");
+    let says = |name: &str| hints.and_then(|hints| hints.get(name)).and_then(|hint| hint.bool());
+    let changes = says("readOnlyHint") == Some(false) || says("destructiveHint") == Some(true);
+    changes && says("readOnlyHint") != Some(true) && says("idempotentHint") != Some(true)
 }

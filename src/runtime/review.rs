@@ -185,7 +185,8 @@ impl Book {
     }
 
     /// The records that make a decision: those of other clients on the same definition are taken back, so that what
-    /// was decided last holds.
+    /// was decided last holds. `by_client`: only for the clients that said what they are able to; for one that said
+    /// nothing it cannot be decided alone.
     pub fn decide(
         &self,
         entry: &Entry,
@@ -193,7 +194,10 @@ impl Book {
         by_client: bool,
         decided: &Decided,
     ) -> Vec<(Key, Option<DecisionRecord>)> {
-        let mut clients: Vec<Option<[u8; 32]>> = if by_client { entry.clients.clone() } else { vec![None] };
+        let mut clients: Vec<Option<[u8; 32]>> = match by_client {
+            true => entry.clients.iter().copied().filter(Option::is_some).collect(),
+            false => vec![None],
+        };
         clients.sort_unstable();
         clients.dedup();
         let key = |capabilities: Option<[u8; 32]>| Key {
@@ -446,6 +450,12 @@ mod tests {
         seen(&mut book, TWO, b, 4);
         let open = book.entries().into_iter().find(|e| e.state.is_open()).unwrap();
         assert_eq!(open.clients, [b]);
+        // A client that said nothing is not one of them.
+        seen(&mut book, TWO, None, 5);
+        let open = book.entries().into_iter().find(|e| e.state.is_open()).unwrap();
+        let keys = |made: Vec<(Key, _)>| made.into_iter().map(|(key, _)| key.capabilities).collect::<Vec<_>>();
+        assert_eq!(open.clients.len(), 2);
+        assert_eq!(keys(book.decide(&open, Standing::Approved, true, &who())), [b]);
         // What is decided for any client takes the place of what was decided for one.
         let made = book.decide(&open, Standing::Approved, false, &who());
         assert_eq!(made.iter().map(|(_, record)| record.is_some()).collect::<Vec<_>>(), [true, false]);

@@ -1,4 +1,4 @@
-//! SG06 and its pins: decisions as records, lists against them, what is left out, what is sighted.
+//! SG06 and its pins: lists against decisions, what is left out, what is sighted.
 
 use crate::support::{Partition, body, settings, verdicts};
 use bumpalo::Bump;
@@ -8,7 +8,7 @@ use sluicegate::engine::json::{JsonLimits, parse};
 use sluicegate::engine::layer::{Layer, splice};
 use sluicegate::engine::pins::PinTable;
 use sluicegate::engine::pins::canonical::canonical;
-use sluicegate::engine::pins::record::{DecisionRecord, Key, RecordError, Sighting, Standing, shown};
+use sluicegate::engine::pins::record::{DecisionRecord, Key, Sighting, Standing};
 use sluicegate::engine::policy::{OnePolicy, Profile};
 use sluicegate::engine::redact::{without_items, without_member};
 use sluicegate::engine::state::PartitionState;
@@ -16,24 +16,24 @@ use sluicegate::engine::{Emission, Engine, OnBlock, To};
 use std::sync::Arc;
 
 /// Canonical bytes of a definition.
-fn plain(definition: &Value) -> Vec<u8> {
+pub(crate) fn plain(definition: &Value) -> Vec<u8> {
     let bump = Bump::new();
     let text = definition.to_string();
     canonical(parse(&bump, Layer::record(&bump, text.as_bytes()), JsonLimits::default()).unwrap())
 }
 
-fn key(server: &str, definition: &Value) -> Key {
+pub(crate) fn key(server: &str, definition: &Value) -> Key {
     let name = definition.get("name").and_then(Value::as_str).map(|name| name.as_bytes().to_vec());
     Key { server: server.as_bytes().to_vec(), capabilities: None, name, digest: sha256(&plain(definition)) }
 }
 
-fn decide(table: &mut PinTable, key: Key, standing: Standing, definition: &Value) {
+pub(crate) fn decide(table: &mut PinTable, key: Key, standing: Standing, definition: &Value) {
     let record = DecisionRecord::new(key, standing, Some(plain(definition)));
     let offset = table.offset().map_or(0, |offset| offset + 1);
     table.apply(offset, &record.key.encode(), Some(&record.encode())).unwrap();
 }
 
-fn approved(server: &str, definitions: &[Value]) -> PinTable {
+pub(crate) fn approved(server: &str, definitions: &[Value]) -> PinTable {
     let mut table = PinTable::default();
     for definition in definitions {
         decide(&mut table, key(server, definition), Standing::Approved, definition);
@@ -41,7 +41,7 @@ fn approved(server: &str, definitions: &[Value]) -> PinTable {
     table
 }
 
-fn engine(table: PinTable, options: Value) -> Engine {
+pub(crate) fn engine(table: PinTable, options: Value) -> Engine {
     let mut settings = settings(Profile::Standard);
     let options = options.as_object().unwrap().clone();
     settings.policy.policies.insert("SG06".to_owned(), OnePolicy { options, ..OnePolicy::default() });
@@ -51,18 +51,28 @@ fn engine(table: PinTable, options: Value) -> Engine {
 }
 
 /// One conversation with servers, and what a record of it gave.
-struct Talk<'e> {
+pub(crate) struct Talk<'e> {
     partition: Partition<'e>,
     id: u64,
     agent: &'static str,
 }
 
 impl<'e> Talk<'e> {
-    fn new(engine: &'e Engine) -> Self {
+    pub(crate) fn new(engine: &'e Engine) -> Self {
         Self { partition: Partition::new(engine), id: 0, agent: "a" }
     }
 
-    fn put(&mut self, kind: &str, attributes: &[(&str, &str)], data: &Value) -> Vec<Emission> {
+    pub(crate) fn with_state(engine: &'e Engine, state: PartitionState) -> Self {
+        let mut talk = Self::new(engine);
+        talk.partition.state = state;
+        talk
+    }
+
+    pub(crate) fn into_state(self) -> PartitionState {
+        self.partition.state
+    }
+
+    pub(crate) fn put(&mut self, kind: &str, attributes: &[(&str, &str)], data: &Value) -> Vec<Emission> {
         let kind = format!("io.sluicegate.{kind}.v1");
         let own = [("ce_id", "e"), ("ce_source", "s"), ("ce_specversion", "1.0"), ("ce_type", &kind)];
         let mut headers: Vec<(&str, Option<&[u8]>)> = own.map(|(n, v)| (n, Some(v.as_bytes()))).into();
@@ -72,29 +82,29 @@ impl<'e> Talk<'e> {
         self.partition.feed_record(Some(b"talk"), &headers, Some(data.to_string().as_bytes()))
     }
 
-    fn client(&mut self, server: &str, method: &str, params: Value) -> Vec<Emission> {
+    pub(crate) fn client(&mut self, server: &str, method: &str, params: Value) -> Vec<Emission> {
         self.id += 1;
         let data = json!({"jsonrpc": "2.0", "id": self.id, "method": method, "params": params});
         self.put("mcp.message", &[("ce_mcpserver", server), ("ce_direction", "client")], &data)
     }
 
-    fn server(&mut self, server: &str, result: Value) -> Vec<Emission> {
+    pub(crate) fn server(&mut self, server: &str, result: Value) -> Vec<Emission> {
         let data = json!({"jsonrpc": "2.0", "id": self.id, "result": result});
         self.put("mcp.message", &[("ce_mcpserver", server), ("ce_direction", "server")], &data)
     }
 
-    fn list(&mut self, server: &str, tools: Value) -> Vec<Emission> {
+    pub(crate) fn list(&mut self, server: &str, tools: Value) -> Vec<Emission> {
         self.client(server, "tools/list", json!({}));
         self.server(server, json!({"tools": tools}))
     }
 
-    fn model(&mut self, kind: &str, provider: &str, data: &Value) -> Vec<Emission> {
+    pub(crate) fn model(&mut self, kind: &str, provider: &str, data: &Value) -> Vec<Emission> {
         self.put(kind, &[("ce_provider", provider)], data)
     }
 }
 
 /// Rules and labels of the verdicts at a checkpoint, with the action.
-fn said(emissions: &[Emission], checkpoint: &str) -> String {
+pub(crate) fn said(emissions: &[Emission], checkpoint: &str) -> String {
     let mut out = Vec::new();
     for verdict in verdicts(emissions).iter().filter(|v| v["checkpoint"] == checkpoint) {
         let findings = verdict["findings"].as_array().unwrap();
@@ -108,7 +118,7 @@ fn said(emissions: &[Emission], checkpoint: &str) -> String {
     out.join("; ")
 }
 
-fn definitions(emissions: &[Emission]) -> String {
+pub(crate) fn definitions(emissions: &[Emission]) -> String {
     said(emissions, "tool_definitions")
 }
 
@@ -120,59 +130,15 @@ fn copied(emissions: &[Emission]) -> Vec<String> {
     tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
 }
 
-fn sightings(emissions: &[Emission]) -> Vec<Sighting> {
+pub(crate) fn sightings(emissions: &[Emission]) -> Vec<Sighting> {
     let sighted = emissions.iter().filter(|e| e.to == To::Sightings);
     let read = |e: &Emission| Sighting::decode(e.key.as_deref().unwrap(), e.value.as_deref().unwrap()).unwrap();
     sighted.map(read).collect()
 }
 
-fn tool(name: &str, description: &str) -> Value {
+pub(crate) fn tool(name: &str, description: &str) -> Value {
     let schema = json!({"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]});
     json!({"name": name, "description": description, "inputSchema": schema})
-}
-
-#[test]
-fn records_go_through_and_bad_ones_approve_nothing() {
-    let search = tool("search", "Searches.");
-    let mut record = DecisionRecord::new(key("docs", &search), Standing::Approved, Some(plain(&search)));
-    (record.by, record.reason, record.at) = ("ann".into(), "read \"it\"".into(), "2026-01-01T00:00:00Z".into());
-    let (encoded, value) = (record.key.encode(), record.encode());
-    assert_eq!(Key::decode(&encoded).as_ref(), Ok(&record.key));
-    assert_eq!(DecisionRecord::decode(&record.key, &value).as_ref(), Ok(&record));
-    let shape: Value = serde_json::from_slice(&value).unwrap();
-    assert_eq!(shape["definition"], search);
-    assert_eq!(shape["digest"], shown(&record.key.digest));
-    let instructions = Key { name: None, capabilities: Some([7; 32]), ..record.key.clone() };
-    assert_eq!(Key::decode(&instructions.encode()).as_ref(), Ok(&instructions));
-    for bad in ["", "{}", "[1,2,3,4,5]", r#"["a","*","tool","b"]"#, r#"["a","*","file","b","sha256:00"]"#] {
-        assert_eq!(Key::decode(bad.as_bytes()), Err(RecordError::Key), "{bad}");
-    }
-    let with = |member: &str, new: Value| {
-        let mut changed = shape.clone();
-        changed[member] = new;
-        changed.to_string().into_bytes()
-    };
-    for (bad, error) in [
-        (with("v", json!(2)), RecordError::Version),
-        (with("v", Value::Null), RecordError::Value),
-        (with("decision", json!("maybe")), RecordError::Value),
-        (with("server", json!("other")), RecordError::Mismatch),
-        (with("digest", json!(shown(&[0; 32]))), RecordError::Mismatch),
-        (b"[".to_vec(), RecordError::Value),
-    ] {
-        let mut table = PinTable::default();
-        table.apply(0, &encoded, Some(&value)).unwrap();
-        assert_eq!(table.len(), 1);
-        assert_eq!(table.apply(1, &encoded, Some(&bad)), Err(error));
-        assert_eq!((table.len(), table.offset()), (0, Some(1)), "it takes the approval away");
-    }
-    // A definition of another digest than the approved one is not what was approved.
-    let mut table = PinTable::default();
-    table.apply(0, &encoded, Some(&with("definition", tool("search", "Other.")))).unwrap();
-    let pins: Vec<_> = table.all().collect();
-    assert!(pins[0].2.definition.is_none() && pins[0].2.standing == Standing::Approved);
-    table.apply(1, &encoded, None).unwrap();
-    assert!(table.is_empty());
 }
 
 #[test]
@@ -281,6 +247,34 @@ fn a_rejection_is_stronger_and_clients_are_told_apart() {
     let mut talk = Talk::new(&engine);
     talk.client("docs", "tools/list", meta);
     assert_eq!(definitions(&talk.server("docs", json!({"tools": [search]}))), "block unpinned_tool=rejected");
+}
+
+/// What was decided for one client approved everything for clients that said nothing, and for providers.
+#[test]
+fn an_approval_for_a_client_is_for_no_other() {
+    let search = tool("search", "Searches.");
+    let (own, other) = (json!({"sampling": {}}), json!({"roots": {}}));
+    let of = |standing| {
+        let mut table = PinTable::default();
+        let client = Key { capabilities: Some(sha256(&plain(&own))), ..key("docs", &search) };
+        decide(&mut table, client, standing, &search);
+        engine(table, json!({}))
+    };
+    let listed = |engine: &Engine, capabilities: Option<&Value>| {
+        let mut talk = Talk::new(engine);
+        if let Some(capabilities) = capabilities {
+            talk.client("docs", "initialize", json!({"capabilities": capabilities}));
+        }
+        definitions(&talk.list("docs", json!([search])))
+    };
+    let engine = of(Standing::Approved);
+    assert_eq!(listed(&engine, Some(&own)), "allow");
+    assert_eq!(listed(&engine, Some(&other)), "block unpinned_tool=none");
+    assert_eq!(listed(&engine, None), "block unpinned_tool=none");
+    // A rejection is the other way round: whoever said nothing may be that client.
+    let engine = of(Standing::Rejected);
+    assert_eq!(listed(&engine, Some(&other)), "block unpinned_tool=none");
+    assert_eq!(listed(&engine, None), "block unpinned_tool=rejected");
 }
 
 #[test]
@@ -394,47 +388,11 @@ fn a_list_that_does_not_end_loses_its_cursor() {
     assert_eq!(page(&mut talk, Some("1"), "1"), ("block endless_list=repeated".into(), false));
 }
 
-fn hosted(tools: &[Value]) -> Value {
-    json!({"type": "mcp_list_tools", "id": "mcpl_1", "server_label": "docs", "tools": tools})
-}
-
-fn response(item: &Value) -> Value {
-    json!({"id": "resp_1", "object": "response", "status": "completed", "output": [item]})
-}
-
-#[test]
-fn a_providers_list_is_told_and_blocks_the_request_that_repeats_it() {
-    let search = json!({"name": "search", "description": "Searches.", "input_schema": {"type": "object"}});
-    let item = hosted(std::slice::from_ref(&search));
-    let repeats = json!({"model": "m", "input": [{"role": "user", "content": "x"}, item]});
-    for provider in ["openai.responses", "xai.responses"] {
-        let none = engine(PinTable::default(), json!({}));
-        let mut talk = Talk::new(&none);
-        let gave = talk.model("model.response", provider, &response(&item));
-        assert_eq!(definitions(&gave), "block unpinned_tool=none");
-        assert!(!gave.iter().any(|e| e.to == To::Redacted), "nothing of a response is published");
-        assert_eq!(verdicts(&gave)[0]["subject"]["executor"], "provider");
-        assert_eq!(sightings(&gave).len(), 1);
-        let gave = talk.model("model.request", provider, &repeats);
-        assert_eq!(
-            (definitions(&gave), said(&gave, "model_request")),
-            (String::new(), "block definitions_withheld=-".into())
-        );
-        // A response that nobody saw: the request's is the first sight.
-        let gave = Talk::new(&none).model("model.request", provider, &repeats);
-        assert_eq!(definitions(&gave), "block unpinned_tool=none");
-        let pinned = engine(approved("docs", std::slice::from_ref(&search)), json!({}));
-        let mut talk = Talk::new(&pinned);
-        assert_eq!(definitions(&talk.model("model.response", provider, &response(&item))), "allow");
-        assert_eq!(said(&talk.model("model.request", provider, &repeats), "model_request"), "allow");
-    }
-}
-
-fn request(tools: &[Value]) -> Value {
+pub(crate) fn request(tools: &[Value]) -> Value {
     json!({"model": "m", "messages": [{"role": "user", "content": "x"}], "tools": tools})
 }
 
-fn offered(name: &str, description: &str) -> Value {
+pub(crate) fn offered(name: &str, description: &str) -> Value {
     json!({"type": "function", "function": {"name": name, "description": description, "parameters": {"type": "object"}}})
 }
 
@@ -547,18 +505,4 @@ fn tools_that_were_left_out_are_not_called() {
     assert_eq!((calls(&mut talk, "search").trim(), &*calls(&mut talk, "send")), (allowed.trim(), withheld));
     talk.list("docs", json!([good, bad]));
     assert_eq!(calls(&mut talk, "send").trim(), allowed.trim());
-}
-
-#[test]
-fn a_provider_calls_what_was_blocked() {
-    let engine = engine(PinTable::default(), json!({}));
-    let mut talk = Talk::new(&engine);
-    let call = json!({"type": "mcp_call", "id": "mcp_1", "server_label": "docs", "name": "send", "arguments": "{\"q\":\"a\"}", "status": "completed", "output": "sent"});
-    let mut list = tool("send", "Sends.");
-    list["input_schema"] = list["inputSchema"].take();
-    let tools = json!({"type": "mcp_list_tools", "id": "mcpl_1", "server_label": "docs", "tools": [list]});
-    let data = json!({"id": "resp_1", "object": "response", "status": "completed", "output": [tools, call]});
-    let emissions = talk.model("model.response", "openai.responses", &data);
-    assert_eq!(definitions(&emissions), "block unpinned_tool=none");
-    assert_eq!(said(&emissions, "tool_call"), "block withheld_tool=-");
 }

@@ -569,7 +569,7 @@ fn judge_start(conversation: &Conversation, call: Option<&Call>, digest: Option<
         arguments_sha256: item.get("arguments_sha256"),
         item,
     };
-    let subject = StartSubject { started, call, early: false, again: false };
+    let subject = StartSubject { started, call, server: None, early: false, again: false };
     said(&judge(&standard(), conversation, Subject::Start(&subject), &bump))
 }
 

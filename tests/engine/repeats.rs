@@ -1,9 +1,13 @@
 //! What SG07 finds where something comes twice, where the examples of its page leave something open.
 
+use crate::pins;
 use crate::support::{Partition, settings, verdicts};
 use serde_json::{Value, json};
+use sluicegate::engine::pins::PinTable;
+use sluicegate::engine::pins::record::Standing;
 use sluicegate::engine::policy::{Mode, OnePolicy, Policies, PolicySettings, Profile};
 use sluicegate::engine::{Engine, Limits, Settings, To};
+use std::sync::Arc;
 
 fn engine(profile: Profile, options: Value) -> Engine {
     let mut settings = settings(profile);
@@ -173,6 +177,56 @@ fn starts_that_wait_and_starts_with_a_key() {
     let options = json!({"side_effecting": ["f"]});
     let said = judge(&engine(Profile::Standard, options), &lines(&[start("")]));
     assert_eq!(said, ["2 missing_idempotency_key block"]);
+}
+
+/// Hints of a server mark its tools once an operator approved them, and lift nothing.
+#[test]
+fn an_approved_hint_asks_for_a_key() {
+    let (changes, reads) = (json!({"readOnlyHint": false}), json!({"destructiveHint": true, "readOnlyHint": true}));
+    for (hints, standing, marks) in [
+        (changes.clone(), Standing::Approved, true),
+        (json!({"destructiveHint": true}), Standing::Approved, true),
+        (json!({"destructiveHint": true, "idempotentHint": false}), Standing::Approved, true),
+        (changes, Standing::Rejected, false),
+        (reads, Standing::Approved, false),
+        (json!({"readOnlyHint": false, "idempotentHint": true}), Standing::Approved, false),
+        (json!({"destructiveHint": "true"}), Standing::Approved, false),
+        (json!({}), Standing::Approved, false),
+    ] {
+        let mut send = pins::tool("send", "Sends.");
+        send["annotations"] = hints.clone();
+        let mut table = PinTable::default();
+        pins::decide(&mut table, pins::key("docs", &send), standing, &send);
+        let engine = pins::engine(table, json!({"trust_first": true}));
+        let mut talk = pins::Talk::new(&engine);
+        talk.list("docs", json!([send]));
+        talk.client("docs", "tools/call", json!({"name": "send", "arguments": {"q": "a"}}));
+        let mut start = |server: &str, data: Value| {
+            let gave = talk.put("tool.started", &[("ce_mcpserver", server)], &data);
+            let found = verdicts(&gave)
+                .iter()
+                .flat_map(|v| v["findings"].as_array().unwrap().clone())
+                .find(|f| f["rule"] == "missing_idempotency_key");
+            found.map(|f| f["evidence"]["label"].clone())
+        };
+        let expected = marks.then(|| json!("approved_hint"));
+        assert_eq!(start("docs", json!({"call_id": "2", "tool": "send"})), expected, "{hints}");
+        assert_eq!(start("docs", json!({"call_id": "9", "tool": "send"})), expected, "{hints}: a call that nobody saw");
+        assert_eq!(start("docs", json!({"call_id": "8", "tool": "send", "idempotency_key": "k"})), None);
+        assert_eq!(start("other", json!({"call_id": "7", "tool": "send"})), None, "another server's");
+    }
+    // The operator's list holds whatever a hint says.
+    let mut send = pins::tool("send", "Sends.");
+    send["annotations"] = json!({"readOnlyHint": true, "idempotentHint": true});
+    let mut engine = engine(Profile::Standard, json!({"side_effecting": ["send"]}));
+    engine.set_pins(Arc::new(pins::approved("docs", &[send])));
+    let gave = pins::Talk::new(&engine).put(
+        "tool.started",
+        &[("ce_mcpserver", "docs")],
+        &json!({"call_id": "1", "tool": "send"}),
+    );
+    let found = verdicts(&gave)[0]["findings"].as_array().unwrap().clone();
+    assert!(found.iter().any(|f| f["rule"] == "missing_idempotency_key"), "{found:?}");
 }
 
 #[test]

@@ -8,7 +8,7 @@
 
 use super::Run;
 use super::publish::Draft;
-use super::request::remembered;
+use super::request::{Request, remembered, start, without_schema};
 use super::result::text_of;
 use crate::engine::digest::{Role, sha256, short};
 use crate::engine::event::{Name, Rpc, ToolDef, ToolFamily, Tools};
@@ -294,24 +294,30 @@ impl<'a, 'r> Run<'a, 'r> {
     }
 
     /// Lists that a request repeats: a verdict where what was said of them is another now. Gives the finding that
-    /// the request has for them.
+    /// the request has for them, and where the tools stand that are withheld.
     pub(super) fn repeated_lists(
         &mut self,
         session: &mut Session<'_>,
         exchange: u32,
         lists: &[Tools<'r>],
-    ) -> Option<Finding<'r>> {
-        let folds: Vec<_> = lists.iter().map(|tools| self.judge_hosted(session, exchange, tools, false)).collect();
-        let blocked = folds.iter().filter(|(decision, _)| *decision == Decision::Block).count() as u64;
+    ) -> (Option<Finding<'r>>, HashSet<u32>) {
+        let mut withheld = HashSet::new();
+        let (mut blocked, mut enforced) = (0, false);
+        for list in lists {
+            let (decision, action, tools) = self.judge_hosted(session, exchange, list, false);
+            withheld.extend(tools.iter().filter_map(|at| list.tools.get(*at)).map(start));
+            blocked += u64::from(decision == Decision::Block);
+            enforced |= action == Decision::Block;
+        }
         if blocked == 0 {
-            return None;
+            return (None, withheld);
         }
         let evidence = Evidence::Count { found: blocked, limit: 0 };
         let mut finding = engine_finding("definitions_withheld", Place::Whole, evidence);
-        if folds.iter().all(|(_, action)| *action != Decision::Block) {
+        if !enforced {
             finding.mode = Mode::Monitor;
         }
-        Some(finding)
+        (Some(finding), withheld)
     }
 
     fn judge_hosted(
@@ -320,9 +326,9 @@ impl<'a, 'r> Run<'a, 'r> {
         exchange: u32,
         tools: &Tools<'r>,
         first: bool,
-    ) -> (Decision, Decision) {
+    ) -> (Decision, Decision, BTreeSet<usize>) {
         if self.off() {
-            return (Decision::Allow, Decision::Allow);
+            return (Decision::Allow, Decision::Allow, BTreeSet::new());
         }
         let said = Declared { tools: tools.clone(), instructions: None, next: None, first, hosted: true };
         let (draft, _, withheld) = self.definitions(session, Some(exchange), &said);
@@ -335,7 +341,7 @@ impl<'a, 'r> Run<'a, 'r> {
         let policy = self.key_of(&draft);
         let known = session.result(&call_id, &content);
         if known.is_some_and(|fact| fact.policy == policy && fact.action == action) {
-            return (decision, action);
+            return (decision, action, withheld);
         }
         session.note_result(ResultFact {
             call_id,
@@ -352,42 +358,45 @@ impl<'a, 'r> Run<'a, 'r> {
         });
         let id = self.next_id(Checkpoint::ToolDefinitions);
         self.emit(Draft { id, ..draft });
-        (decision, action)
+        (decision, action, withheld)
     }
 
-    /// The digests of a request's own tools, where they are not those that were looked at before: tools that a
-    /// server listed are looked at each time.
+    /// The digests of a request's own tools, where they are not those that were looked at before, and of what its
+    /// history defines: tools that a server listed are looked at each time.
     pub(super) fn own_prints(
         &self,
         session: &Session<'_>,
-        tools: &[ToolDef<'r>],
+        request: &Request<'r>,
         digest: [u8; 16],
     ) -> Vec<(ToolDef<'r>, Fingerprint)> {
         let conversation = session.conversation();
         let agent = own_agent(self.origin.fleet, self.origin.agent);
         let looked = conversation.own_tools(&agent).is_some_and(|own| own.latest == digest);
-        let look = !looked || conversation.listed().next().is_some();
-        let own = tools.iter().filter(|tool| look && !tool.late);
-        own.map(|tool| (*tool, Fingerprint::of(tool.item))).collect()
+        let served = conversation.listed().next().is_some();
+        if looked && !served {
+            return Vec::new();
+        }
+        // A server's list that is repeated is a subject itself.
+        let mut seen: HashSet<u32> = request.lists.iter().flat_map(|list| &list.tools).map(start).collect();
+        let late = request.tools.iter().filter(|tool| tool.late && served);
+        let all = request.tools.iter().filter(|tool| !tool.late).chain(late);
+        let fresh = all.filter(|tool| seen.insert(start(tool)));
+        fresh.map(|tool| (*tool, Fingerprint::of(tool.item))).collect()
     }
 
     pub(super) fn saw_own(&self, session: &mut Session<'_>, own: &[(ToolDef<'r>, Fingerprint)], digest: [u8; 16]) {
         if own.is_empty() {
             return;
         }
+        let own = own.iter().filter(|(tool, _)| !tool.late);
         let name = |tool: &ToolDef<'_>| match tool.name {
             Name::Wire(value) => Some(brief(&text_of(Some(value)))),
             Name::Implied(_) | Name::None => None,
         };
-        let pairs = own.iter().filter_map(|(tool, print)| Some((name(tool)?, brief(&print.digest))));
+        let pairs = own.filter_map(|(tool, print)| Some((name(tool)?, brief(&print.digest))));
         let pairs: Vec<_> = pairs.collect();
         session.saw_own(own_agent(self.origin.fleet, self.origin.agent), digest, &pairs);
     }
-}
-
-/// A tool that was withheld: its name is known, and what it asks for is not.
-fn without_schema(tool: &ToolDef<'_>) -> Tool {
-    Tool { family: ToolFamily::Withheld, ..remembered(&ToolDef { schema: None, ..*tool }) }
 }
 
 impl LeftOut {

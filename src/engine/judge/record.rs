@@ -9,7 +9,9 @@ use super::{Origin, Run, checkpoint_of, loss, publish};
 use crate::engine::event::{CutReason, Event};
 use crate::engine::json::JsonLimits;
 use crate::engine::provider::{self, Provider, Translated};
-use crate::engine::state::{At, ExchangePart, Head, PartitionState, Ready, ResponseState, Sequence, Session, StateLimits, Want};
+use crate::engine::state::{
+    At, ExchangePart, Head, PartitionState, Ready, ResponseState, Sequence, Session, StateLimits, Want,
+};
 use crate::engine::wire::{self, Decoded, Envelope, EventType, Reject};
 use crate::engine::{Engine, Input, Millis, Observation, Out, Outcome, Settings, TickSource, To};
 use bumpalo::Bump;
@@ -19,13 +21,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 const DEFAULT: &str = "default";
 
 /// One record of an input topic.
-pub fn record(
-    engine: &Engine,
-    bump: &Bump,
-    state: &mut PartitionState,
-    input: &Input<'_>,
-    out: &mut Out,
-) -> Outcome {
+pub fn record(engine: &Engine, bump: &Bump, state: &mut PartitionState, input: &Input<'_>, out: &mut Out) -> Outcome {
     let settings = &engine.settings;
     let options = wire::DecodeOptions { limits: &settings.limits, lines: settings.lines };
     let (envelope, oversize) = match wire::decode(bump, input, options) {

@@ -5,9 +5,10 @@ use super::pairing::InOrder;
 use super::publish::Draft;
 use super::result::{Judged, text_of};
 use crate::engine::digest::{Role, short};
-use crate::engine::event::{Name, Provider, ResultItem, Standing, ToolDef, Tools, Turn};
+use crate::engine::event::{Name, Provider, ResultItem, Standing, ToolDef, ToolFamily, Tools, Turn};
 use crate::engine::json::Value;
 use crate::engine::layer::Edit;
+use crate::engine::pins::canonical::Fingerprint;
 use crate::engine::policy::{
     Evidence, Finding, Mode, Place, RequestResult, RequestSubject, Subject, TurnKind, TurnView,
 };
@@ -126,8 +127,8 @@ impl<'a, 'r> Run<'a, 'r> {
                 growth: j.growth,
             })
             .collect();
-        let lists = self.repeated_lists(session, exchange, &request.lists);
-        let own = self.own_prints(session, &request.tools, digest);
+        let (lists, mut withheld) = self.repeated_lists(session, exchange, &request.lists);
+        let own = self.own_prints(session, request, digest);
         let mut turns = request.turns.clone();
         self.sealed(&mut turns);
         let subject = RequestSubject {
@@ -140,6 +141,8 @@ impl<'a, 'r> Run<'a, 'r> {
         };
         let (report, bits) = self.check(session, Some(exchange), &Subject::Request(&subject));
         self.saw_own(session, &own, digest);
+        withheld.extend(blocked(&report.findings, &own));
+        self.withhold(session, exchange, request, &withheld);
 
         let mut draft = Draft::new(self.next_id(Checkpoint::ModelRequest), Checkpoint::ModelRequest);
         draft.policies = report.policies;
@@ -176,12 +179,7 @@ impl<'a, 'r> Run<'a, 'r> {
 
     /// What a request tells of the conversation: its tools, and that it was seen. Gives the digest of its tools.
     fn facts(&mut self, session: &mut Session<'_>, exchange: u32, request: &Request<'r>) -> [u8; 16] {
-        let mut stream = self.keyed().stream(Role::Tools);
-        for tool in &request.tools {
-            stream.part(tool.item.raw());
-            stream.part(&[u8::from(tool.late)]);
-        }
-        let digest = short(stream.finish());
+        let digest = self.toolset(&request.tools, &HashSet::new());
         // What follows a session's setup neither repeats its tools nor takes them back.
         let provider = session.conversation().exchanges.get(&exchange).map(|known| known.provider);
         let follows = provider.is_some_and(Provider::is_session) && request.elsewhere && request.tools.is_empty();
@@ -198,6 +196,28 @@ impl<'a, 'r> Run<'a, 'r> {
             head.partial = false;
         }
         digest
+    }
+
+    fn toolset(&self, tools: &[ToolDef<'r>], withheld: &HashSet<u32>) -> [u8; 16] {
+        let mut stream = self.keyed().stream(Role::Tools);
+        for tool in tools {
+            stream.part(tool.item.raw());
+            stream.part(&[u8::from(tool.late) | u8::from(withheld.contains(&start(tool))) << 1]);
+        }
+        short(stream.finish())
+    }
+
+    /// Definitions that were blocked where the request carries them stand for nothing that its response may call.
+    fn withhold(&self, session: &mut Session<'_>, exchange: u32, request: &Request<'r>, withheld: &HashSet<u32>) {
+        if withheld.is_empty() {
+            return;
+        }
+        let known = |tool: &ToolDef<'r>| match withheld.contains(&start(tool)) {
+            true => without_schema(tool),
+            false => remembered(tool),
+        };
+        let digest = self.toolset(&request.tools, withheld);
+        session.set_toolset(exchange, digest, &mut || request.tools.iter().map(known).collect());
     }
 
     /// A definition that arrived inside a response.
@@ -233,6 +253,27 @@ fn all_edits<'r>(judged: &[Judged<'r>], recut: &[u32], own: Vec<Edit<'r>>) -> Ve
     let mut edits: Vec<Edit<'r>> = judged.iter().enumerate().flat_map(kept).collect();
     edits.extend(own);
     edits
+}
+
+/// Where a definition of a request stands, which tells it from the others.
+pub(super) fn start(tool: &ToolDef<'_>) -> u32 {
+    tool.item.span().start
+}
+
+/// The definitions at which a finding points that blocks.
+fn blocked<'f>(findings: &'f [Finding<'_>], own: &'f [(ToolDef<'_>, Fingerprint)]) -> impl Iterator<Item = u32> + 'f {
+    let places: HashSet<u32> = own.iter().map(|(tool, _)| start(tool)).collect();
+    let blocks = |f: &&Finding<'_>| f.mode == Mode::Enforce && f.effect == Decision::Block;
+    let pointed = findings.iter().filter(blocks).filter_map(|f| match f.place {
+        Place::Value { value, .. } => Some(value.span().start),
+        _ => None,
+    });
+    pointed.filter(move |start| places.contains(start))
+}
+
+/// A tool that was withheld: its name is known, and what it asks for is not.
+pub(super) fn without_schema(tool: &ToolDef<'_>) -> Tool {
+    Tool { family: ToolFamily::Withheld, ..remembered(&ToolDef { schema: None, ..*tool }) }
 }
 
 /// A definition as the state keeps it.

@@ -44,7 +44,7 @@ impl<'a, 'r> Run<'a, 'r> {
         let again = call.is_some_and(|call| call.started) || session.conversation().head.waiting.iter().any(waits_too);
         let waits = !self.off() && self.limits.reorder_window_ms > 0 && early && !id.is_empty();
         if !(waits && session.wait(self.waiting((&id, server), started, again))) {
-            self.start(session, &id, (exchange, found), started, Came { early: false, again });
+            self.start(session, (&id, server), (exchange, found), started, Came { early: false, again });
         }
         if let Some(call) = found.and_then(|n| session.call_mut(n)) {
             call.started = true;
@@ -102,7 +102,7 @@ impl<'a, 'r> Run<'a, 'r> {
                 let started = provider::host::started(body);
                 let found = own.meant(session, (&start.call_id, &start.server), &started);
                 let came = Came { early: true, again: start.again };
-                own.start(session, &start.call_id, (None, found), &started, came);
+                own.start(session, (&start.call_id, &start.server), (None, found), &started, came);
             }
             (self.emitted, self.omitted) = (own.emitted, own.omitted);
         }
@@ -111,7 +111,7 @@ impl<'a, 'r> Run<'a, 'r> {
     fn start(
         &mut self,
         session: &mut Session<'_>,
-        id: &[u8],
+        (id, server): (&[u8], &[u8]),
         (exchange, found): (Option<u32>, Option<u32>),
         started: &Started<'r>,
         came: Came,
@@ -119,7 +119,8 @@ impl<'a, 'r> Run<'a, 'r> {
         if !self.off() {
             let conversation = session.conversation();
             let call = found.and_then(|n| conversation.calls.get(&n));
-            let subject = StartSubject { started: *started, call, early: came.early, again: came.again };
+            let server = Some(server).filter(|server| !server.is_empty());
+            let subject = StartSubject { started: *started, call, server, early: came.early, again: came.again };
             let exchange = exchange.or(call.map(|c| c.exchange));
             let (report, said) = self.check(session, exchange, &Subject::Start(&subject));
             let mut draft = Draft::new(self.next_id(Checkpoint::ToolStart), Checkpoint::ToolStart);

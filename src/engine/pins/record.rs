@@ -22,6 +22,9 @@ pub const DEFINITION_BYTES: usize = 256 << 10;
 /// The largest record of a sighting, with its key: what a topic of default settings takes.
 pub const SIGHTING_BYTES: usize = 768 << 10;
 
+/// What the line of a decision says that was taken back.
+const WITHDRAWN: &str = "withdrawn";
+
 /// What an operator said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -49,6 +52,8 @@ pub enum RecordError {
     Version,
     /// Key and value speak of two things.
     Mismatch,
+    /// Of a line: records come in the order of their offsets.
+    Order,
 }
 
 impl fmt::Display for RecordError {
@@ -58,6 +63,7 @@ impl fmt::Display for RecordError {
             Self::Value => "its value is not a decision",
             Self::Version => "its format is unknown to this release",
             Self::Mismatch => "its value speaks of another definition than its key",
+            Self::Order => "its offset is not behind that of the record before it",
         })
     }
 }
@@ -103,22 +109,30 @@ impl Key {
         let bump = Bump::new();
         let root = parse(&bump, bytes).ok_or(RecordError::Key)?;
         let mut parts = root.items();
-        let mut next = || parts.next().and_then(|part| part.text());
-        let read = || {
-            let (server, client, kind, name, digest) = (next()?, next()?, next()?, next()?, next()?);
-            Some(Self {
-                server: server.into_owned(),
-                capabilities: if &*client == b"*" { None } else { Some(digest_of(&client)?) },
-                name: match &*kind {
-                    b"tool" => Some(name.into_owned()),
-                    b"instructions" => None,
-                    _ => return None,
-                },
-                digest: digest_of(&digest)?,
-            })
-        };
-        let key = { read }();
+        let key = Self::read(&mut |_| parts.next());
         key.filter(|_| root.items().count() == 5).ok_or(RecordError::Key)
+    }
+
+    /// The key that the members of a value repeat.
+    fn named(value: Value<'_>) -> Option<Self> {
+        Self::read(&mut |name| value.get(name))
+    }
+
+    /// Its parts in order, asked for by name.
+    fn read<'v>(part: &mut dyn FnMut(&str) -> Option<Value<'v>>) -> Option<Self> {
+        let mut next = |name| part(name).and_then(|part| part.text());
+        let (server, client, kind) = (next("server")?, next("client")?, next("kind")?);
+        let (name, digest) = (next("name")?, next("digest")?);
+        Some(Self {
+            server: server.into_owned(),
+            capabilities: if &*client == b"*" { None } else { Some(digest_of(&client)?) },
+            name: match &*kind {
+                b"tool" => Some(name.into_owned()),
+                b"instructions" => None,
+                _ => return None,
+            },
+            digest: digest_of(&digest)?,
+        })
     }
 }
 
@@ -169,6 +183,10 @@ impl DecisionRecord {
     }
 
     pub fn encode(&self) -> Vec<u8> {
+        self.object().end()
+    }
+
+    fn object(&self) -> Object {
         let mut out = Object::new();
         out.subject(&self.key);
         out.text("decision", self.standing.name().as_bytes());
@@ -176,7 +194,7 @@ impl DecisionRecord {
         out.text("reason", self.reason.as_bytes());
         out.text("at", self.at.as_bytes());
         out.json("definition", self.definition.as_deref().unwrap_or(b"null"));
-        out.end()
+        out
     }
 
     /// # Errors
@@ -193,6 +211,58 @@ impl DecisionRecord {
         };
         let definition = root.get("definition").filter(|v| !v.is_null()).map(|v| v.raw().to_vec());
         Ok(Self { key: key.clone(), standing, by: text("by"), reason: text("reason"), at: text("at"), definition })
+    }
+}
+
+/// A record of the pins topic as one line of a file: its value, which repeats its key, and its offset. One that took a
+/// decision back has no value: its line says `withdrawn`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// `None`: the one behind the line before.
+    pub offset: Option<i64>,
+    pub key: Key,
+    pub decision: Option<DecisionRecord>,
+}
+
+impl Line {
+    /// JSON in ASCII: what a terminal would act on stands as its number.
+    pub fn encode(&self) -> String {
+        let mut out = match &self.decision {
+            Some(decision) => decision.object(),
+            None => {
+                let mut out = Object::new();
+                out.subject(&self.key);
+                out.text("decision", WITHDRAWN.as_bytes());
+                out
+            }
+        };
+        if let Some(offset) = self.offset {
+            out.json("offset", offset.to_string().as_bytes());
+        }
+        let mut ascii = String::new();
+        for c in String::from_utf8_lossy(&out.end()).chars() {
+            if c.is_ascii() && !c.is_ascii_control() {
+                ascii.push(c);
+            } else {
+                let mut units = [0; 2];
+                c.encode_utf16(&mut units).iter().for_each(|unit| ascii.push_str(&format!("\\u{unit:04x}")));
+            }
+        }
+        ascii
+    }
+
+    /// # Errors
+    /// What is wrong with it.
+    pub fn decode(line: &[u8]) -> Result<Self, RecordError> {
+        let bump = Bump::new();
+        let root = parse(&bump, line).ok_or(RecordError::Value)?;
+        let key = Key::named(root).ok_or(RecordError::Key)?;
+        let decision = match root.get("decision").is_some_and(|decision| decision.is(WITHDRAWN)) {
+            true => subject(&key, root).map(|()| None)?,
+            false => Some(DecisionRecord::decode(&key, line)?),
+        };
+        let offset = root.get("offset").map(|offset| offset.i64().filter(|n| *n >= 0).ok_or(RecordError::Value));
+        Ok(Self { offset: offset.transpose()?, key, decision })
     }
 }
 

@@ -284,6 +284,8 @@ pub struct StartSubject<'s, 'r> {
     pub started: Started<'r>,
     /// The call it names, if known.
     pub call: Option<&'s Call>,
+    /// The server that its event names.
+    pub server: Option<&'s [u8]>,
     /// Its record came ahead of the one that ended its call, and it waited for that.
     pub early: bool,
     /// It was started before.
@@ -320,7 +322,8 @@ pub struct RequestSubject<'s, 'r> {
     pub tools: &'s [ToolDef<'r>],
     /// Part of the history is not in it.
     pub elsewhere: bool,
-    /// The tools that it defines itself, with their digests; none where this very list was looked at before.
+    /// The tools that it defines itself or in its history, with their digests; none where this very list was looked
+    /// at before. Lists of servers that it repeats are not among them.
     pub own: &'s [(ToolDef<'r>, Fingerprint)],
 }
 

@@ -11,7 +11,8 @@
 //! - `duplicate_call_id`: two calls of one response have the same id, so that their results cannot be told apart; the
 //!   second is blocked. An id that comes again in a later response is reported only (`strict`: blocked), and so are
 //!   calls that the provider runs.
-//! - `missing_idempotency_key`: a tool that is marked as side-effecting was started without one.
+//! - `missing_idempotency_key`: a tool that is marked as side-effecting, by `side_effecting` or by the hints of an
+//!   approved pin, was started without one.
 //! - `repeated_intent`: the same tool with the same arguments under another id, a short time before. A hint, never a
 //!   proof: a retry makes a new id, and so does a second wish.
 //! - `not_observed`: the conversation's beginning was not seen (`beginning`), so what comes first may have come before.
@@ -105,7 +106,11 @@
 //! # Options
 //! - `side_effecting`: tools that change something, as names with `*` for any run of characters (none; at most 256
 //!   of 128 bytes).
-//!   Hints of MCP servers (`idempotentHint`) are not asked: a server could lift the rule.
+//!   Beside them count MCP tools of which an approved pin ([pins](../pins.md)) says `readOnlyHint: false` or
+//!   `destructiveHint: true`, and neither `readOnlyHint: true` nor `idempotentHint: true`. Hints that nobody approved
+//!   count for nothing, MCP's defaults for hints that are absent neither, and no hint takes a tool out of this list.
+//!   The pin is found where the call or its start (`mcpserver`) names the server: a tool that a client offers its
+//!   model under a name of its own (`mcp__docs__send`) belongs into the list.
 //! - `window_seconds`: how long a call is remembered for `repeated_intent` (600; 0 to 86 400, 0 turns it off).
 //!
 //! # Source
@@ -291,11 +296,22 @@ impl CallIdempotency {
         }
         let called = subject.call.map(|call| Cow::Borrowed(call.name.as_slice())).filter(|name| !name.is_empty());
         let name = called.or_else(|| subject.started.tool.and_then(|tool| tool.text()));
-        let changes = name.is_some_and(|name| globs::matches(&self.options.side_effecting, &name));
-        if changes && key.is_none() {
-            report.find(&MISSING_IDEMPOTENCY_KEY, Place::Whole, Evidence::None);
-        }
+        let Some(name) = name.filter(|_| key.is_none()) else { return };
+        let by = match globs::matches(&self.options.side_effecting, &name) {
+            true => Evidence::None,
+            false if is_marked(&name, subject, view) => Evidence::Label { kind: "marked_by", label: "approved_hint" },
+            false => return,
+        };
+        report.find(&MISSING_IDEMPOTENCY_KEY, Place::Whole, by);
     }
+}
+
+/// Whether an approved pin says that calling this tool changes something. Its server is the one that the call goes
+/// to, or that the start names.
+fn is_marked(name: &[u8], subject: &StartSubject<'_, '_>, view: &View<'_>) -> bool {
+    let Some(server) = subject.call.and_then(|call| call.server.as_deref()).or(subject.server) else { return false };
+    let client = view.conversation.server_seen(server).and_then(|seen| seen.capabilities);
+    view.pins.has_side_effects(server, client.as_ref(), name)
 }
 
 fn check_result<'r>(subject: &ResultSubject<'_, 'r>, view: &View<'_>, report: &mut Report<'r>) {

@@ -88,12 +88,25 @@ impl<'s> View<'s> {
         let others = self.conversation.exchanges.values().filter(|other| over_mcp(other) != over_mcp(exchange));
         let strange: Vec<u32> = others.flat_map(|other| sets(other).into_iter().flatten()).collect();
         let own = || all.values().filter(|tool| !strange.contains(&tool.toolset));
+        // What a server listed anew and was blocked is not what the request repeats of it.
+        let again = exchange.late.map(|set| meant(within(set), key)).unwrap_or_default();
+        if !again.is_empty() && again.iter().all(|tool| tool.family == ToolFamily::Withheld) {
+            return Definitions::Withheld;
+        }
         // What came late never stands in for what the request itself declares.
         for set in sets(exchange).into_iter().flatten() {
             let found = meant(within(set), key);
             if !found.is_empty() {
                 return formed(found, key.executor, form, exchange.provider);
             }
+        }
+        // No list beside the call shows it: what its server listed last in this conversation was blocked.
+        if key.server.is_some()
+            && key.executor == Executor::Provider
+            && let Some(latest) = meant(own(), key).iter().map(|tool| tool.toolset).max()
+            && meant(within(latest), key).iter().all(|tool| tool.family == ToolFamily::Withheld)
+        {
+            return Definitions::Withheld;
         }
         // A history that is kept elsewhere keeps the definitions that came late in earlier exchanges.
         if exchange.elsewhere

@@ -8,6 +8,7 @@ use super::conversation::{Exchange, ResponseState, Tool, Toolset};
 use super::journal::Undo;
 use super::session::Session;
 use super::store::{clip, tool_bytes, tool_hash};
+use crate::engine::event::ToolFamily;
 
 /// Definitions kept of one set.
 const TOOLS: usize = 1024;
@@ -32,14 +33,16 @@ impl Session<'_> {
     }
 
     /// Adds late definitions to the exchange: to a toolset of their own, `Exchange::late`, made with the first
-    /// of them. A late definition never replaces one of the request; among themselves the latest counts.
+    /// of them. A late definition never replaces one of the request, unless it is withheld; among themselves the
+    /// latest counts.
     /// `digest` is that of the late definitions.
     pub fn add_tools(&mut self, exchange: u32, digest: [u8; 16], tools: Vec<Tool>) {
         self.end_loan();
         let Some(known) = self.conversation().exchanges.get(&exchange) else { return };
         let (own, mut late) = (known.toolset, known.late);
         for tool in tools.into_iter().map(kept) {
-            if own.is_some_and(|own| self.tool_in(own, &tool).is_some()) {
+            let withheld = tool.family == ToolFamily::Withheld;
+            if !withheld && own.is_some_and(|own| self.tool_in(own, &tool).is_some()) {
                 continue;
             }
             let n = match late {

@@ -5,6 +5,7 @@
 
 use super::style::{Cell, Style, Tone, decision_tone, table};
 use super::{Exit, Failure, Global, engine, raw};
+use crate::engine::pins::PinTable;
 use crate::engine::provider::Provider;
 use crate::engine::state::PartitionState;
 use crate::engine::verdict::Decision;
@@ -18,6 +19,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Write};
+use std::sync::Arc;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -36,6 +38,9 @@ pub struct Args {
     /// The topic that the lines stand for [default: check]; without it, the topics of fleets do not count
     #[arg(long)]
     topic: Option<String>,
+    /// Decisions on tools that hold, as `pins export` writes them; without it nothing was decided
+    #[arg(long, value_name = "FILE")]
+    pins: Option<String>,
     /// Expire what is idle at this time (RFC 3339, or milliseconds since 1970); without it nothing expires
     #[arg(long, value_parser = time, value_name = "TIME")]
     now: Option<i64>,
@@ -106,8 +111,12 @@ pub fn run(global: &Global, args: &Args) -> Result<Exit, Failure> {
     if args.topic.is_none() {
         settings.fleets.values_mut().for_each(|trust| trust.topics.clear());
     }
+    let mut engine = engine(settings)?;
+    if let Some(file) = &args.pins {
+        engine.set_pins(Arc::new(decisions(file)?));
+    }
     let mut session = Session {
-        engine: engine(settings)?,
+        engine,
         args,
         out: BufWriter::new(io::stdout().lock()),
         emitted: Out::default(),
@@ -139,6 +148,26 @@ pub fn run(global: &Global, args: &Args) -> Result<Exit, Failure> {
     let nothing = session.judged == 0 && session.strange > 0;
     let unread = session.deadletters > 0 || session.undecodable > 0 || session.empty > 0 || nothing;
     Ok(if unread || session.worst >= limit { Exit::Findings } else { Exit::Fine })
+}
+
+/// The decisions of a file: one record of the pins topic a line.
+fn decisions(name: &str) -> Result<PinTable, Failure> {
+    let unreadable =
+        |e: &io::Error| Failure::usage(format!("--pins {name}: {e}; give a file that `pins export` wrote"));
+    let mut reader = BufReader::new(File::open(name).map_err(|e| unreadable(&e))?);
+    let mut table = PinTable::default();
+    let mut line = Vec::new();
+    let mut number = 0_u64;
+    while reader.read_until(b'\n', &mut line).map_err(|e| unreadable(&e))? > 0 {
+        number += 1;
+        if !line.trim_ascii().is_empty() {
+            table
+                .apply_line(line.trim_ascii())
+                .map_err(|e| Failure::usage(format!("--pins {name}: line {number}: {e}; `pins export` writes them")))?;
+        }
+        line.clear();
+    }
+    Ok(table)
 }
 
 impl<W: Write> Session<'_, W> {

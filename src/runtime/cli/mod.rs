@@ -88,7 +88,7 @@ enum Command {
     Validate(validate::Args),
     /// The catalogue of policies, or one policy's page
     Policies(policies::Args),
-    /// Review what servers say of their tools: list, show, diff, approve, reject
+    /// Review what servers say of their tools: list, show, diff, export, approve, reject
     Pins(pins::Args),
     /// Plan or create the topics that the service needs
     Topics(topics::Args),

@@ -1,4 +1,5 @@
-//! `pins`: definitions of tools that servers list, reviewed: what waits, what it says, what changed, and a decision.
+//! `pins`: definitions of tools that servers list, reviewed: what waits, what it says, what changed, and a decision;
+//! and every decision as lines of a file, which `check --pins` reads.
 //!
 //! Decisions are records of the pins topic, and every instance acts on them without a restart. The audit record is
 //! written first: a decision that nobody can account for never takes effect.
@@ -6,7 +7,7 @@
 use super::style::{Cell, Style, Tone, table};
 use super::{Exit, Failure, Global};
 use crate::engine::pins::Change;
-use crate::engine::pins::record::{Key, Standing, shown};
+use crate::engine::pins::record::{DecisionRecord, Key, Line, Standing, shown};
 use crate::runtime::config::Need;
 use crate::runtime::kafka::{SystemClock, whole};
 use crate::runtime::port::Clock as _;
@@ -51,6 +52,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Every record of the pins topic, one a line, for `check --pins`
+    Export,
     /// Approve definitions
     Approve(Decide),
     /// Reject definitions, approved ones too
@@ -89,7 +92,7 @@ struct Decide {
     /// Who decides [default: $USER]
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
-    /// Only for clients that declare what those do that saw it; without it, for any client
+    /// Only for clients that declare just what those do that saw it; without it, for any client
     #[arg(long)]
     client: bool,
     /// Say what would be decided, and decide nothing
@@ -110,9 +113,13 @@ pub fn run(global: &Global, args: &Args) -> Result<Exit, Failure> {
         Command::Approve(decide) | Command::Reject(decide) => decide.classes()?,
         _ => Vec::new(),
     };
-    let book = book(&settings)?;
     let mut out = std::io::stdout().lock();
+    let book = match &args.command {
+        Command::Export => export(&settings, &mut out)?,
+        _ => book(&settings)?,
+    };
     match &args.command {
+        Command::Export => {}
         Command::List { server, all, json } => {
             let listed = |e: &Entry| (*all || e.state.is_open()) && server.as_ref().is_none_or(|s| named(s, &e.server));
             let entries: Vec<Entry> = book.entries().into_iter().filter(listed).collect();
@@ -151,6 +158,24 @@ fn book(settings: &Settings) -> Result<Book, Failure> {
     let (pins, sightings) = (&settings.pins, &settings.sightings);
     whole::read(settings, pins, &mut |r| book.decision(pins, r.offset, r.key, r.value))?;
     whole::read(settings, sightings, &mut |r| book.sighting(sightings, (r.partition, r.offset), r.key, r.value))?;
+    Ok(book)
+}
+
+/// Writes what is decided, in order of offsets. What cannot be read takes back what stood under its key, so its line
+/// says that.
+fn export(settings: &Settings, out: &mut impl Write) -> Result<Book, Failure> {
+    let mut book = Book::default();
+    let mut written = Ok(());
+    whole::read(settings, &settings.pins, &mut |r| {
+        book.decision(&settings.pins, r.offset, r.key, r.value);
+        let Ok(key) = Key::decode(r.key) else { return };
+        let decision = r.value.and_then(|value| DecisionRecord::decode(&key, value).ok());
+        let line = Line { offset: Some(r.offset), key, decision };
+        if written.is_ok() {
+            written = writeln!(out, "{}", line.encode());
+        }
+    })?;
+    written?;
     Ok(book)
 }
 
@@ -247,6 +272,11 @@ impl Decide {
                     return Err(Failure::usage(text));
                 }
             }
+        }
+        if let Some(entry) = entries.iter().find(|e| self.client && e.clients.iter().all(Option::is_none)) {
+            let name = entry.name.as_deref().map_or_else(|| "the instructions".to_owned(), safe);
+            let text = format!("--client: no client that saw {name} said what it is able to; decide without --client");
+            return Err(Failure::usage(text));
         }
         let at = time(SystemClock::new().wall());
         let decided = Decided { by, reason: self.reason.clone(), at };

@@ -1,4 +1,6 @@
-//! What a request offers its model: the agent's own tools, and those that it took from a server.
+//! What a request offers its model: the agent's own tools, and those that it took from a server. What its history
+//! brings (a search's output, `additional_tools`, `tool_addition`) is looked at for the second only: the same tool
+//! may stand in there with fewer members than in the request's list.
 
 use super::super::{Evidence, Place, Report, RequestSubject, View};
 use super::lists::text_of;
@@ -28,7 +30,7 @@ pub(super) fn check<'r>(options: &Options, request: &RequestSubject<'_, 'r>, vie
             if let Some((rule, label)) = standing(options, listed, view) {
                 report.find(rule, place, Evidence::Label { kind: "pin", label });
             }
-        } else if first.get(&brief(&name)).is_some_and(|known| *known != brief(&print.digest)) {
+        } else if !tool.late && first.get(&brief(&name)).is_some_and(|known| *known != brief(&print.digest)) {
             let label = Evidence::Label { kind: "change", label: "own_tool" };
             report.find_at_most(&CHANGED_TOOL, Decision::Allow, place, label);
         }
