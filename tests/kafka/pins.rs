@@ -258,4 +258,41 @@ fn what_is_decided_before_the_start_holds_from_the_first_record() {
     assert_eq!((verdict["action"].as_str(), blocks), (Some("allow"), 0), "{verdict}");
     assert_eq!(verdict["policy"]["pins_offset"], 1);
     second.drain();
+    // One is taken back, and another instance judges by that; `check` says the same of the same records.
+    let (code, _, said) = pins(&world, &["reject", "--server", "docs", "--tool", "fetch", "--reason", "no"]);
+    assert_eq!(code, Some(0), "{said}");
+    let third = world.instance("a");
+    world.send(&list(3, 0));
+    let verdicts = world.judged_to(5, &third);
+    let run = verdicts.iter().find(|v| v["source"]["offset"] == 5).unwrap().clone();
+    third.drain();
+    let check = checked(&world, &list(3, 0));
+    for part in ["decision", "action", "findings", "subject", "checkpoint", "complete", "policy"] {
+        assert_eq!(check[part], run[part], "{part}");
+    }
+    assert_eq!((run["action"].as_str(), run["policy"]["pins_offset"].as_i64()), (Some("block"), Some(2)), "{run}");
+}
+
+/// The verdict of `check` on a list, by the decisions that `pins export` gives.
+fn checked(world: &World, events: &[Event]) -> Value {
+    let (code, exported, said) = pins(world, &["export"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(exported.bytes().all(|b| b == b'\n' || (b' '..0x7f).contains(&b)), "{exported}");
+    let (decisions, lines) = (world.folder.path().join("pins.jsonl"), world.folder.path().join("events.jsonl"));
+    std::fs::write(&decisions, exported).unwrap();
+    let structured = events.iter().map(|event| {
+        let mut one = json!({"data": serde_json::from_slice::<Value>(&event.value).unwrap()});
+        for (name, value) in event.headers.iter().filter_map(|(n, v)| Some((n.strip_prefix("ce_")?, v))) {
+            one[name] = json!(value);
+        }
+        format!("{one}\n")
+    });
+    std::fs::write(&lines, structured.collect::<String>()).unwrap();
+    let mut command = world.command("check");
+    command.args(["--format", "json", "--fail-on", "never", "--pins"]).arg(&decisions).arg(&lines);
+    let done = command.output().expect("check");
+    assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
+    let emitted = String::from_utf8(done.stdout).expect("text");
+    let all = emitted.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["value"].clone());
+    all.into_iter().find(|v| v["checkpoint"] == "tool_definitions").expect("a verdict")
 }

@@ -14,4 +14,5 @@ mod docs;
 mod fixture;
 mod metrics;
 mod panics;
+mod pins;
 mod reference;

@@ -21,12 +21,26 @@
 //!   another one. After an approval the list has to be asked for again.
 //! - `endless_list`: more than `max_pages` pages, or a cursor that comes again.
 //!
-//! A blocked tool is left out of the redacted list and its calls are blocked, blocked instructions are left out of the answer, and an endless
-//! list loses its cursor. What a provider listed was read by the model already: the verdict tells the host to stop,
-//! and a request that repeats such a list is blocked. A request's own `tools[]` are the operator's code: a change
-//! since their first use by that fleet and agent in the conversation is reported. One that repeats the name and
-//! description of a server's tool comes from there, and has the effect of that tool's pin. A request is never edited
-//! to drop a tool.
+//! A blocked tool is left out of the redacted list and its calls are blocked, blocked instructions are left out of
+//! the answer, and an endless list loses its cursor. A request is never edited to drop a tool.
+//!
+//! Where definitions come from, and what is asked of them:
+//! - `tools/list`, and the instructions of `initialize` and `server/discover`: all of the above.
+//! - `mcp_list_tools` in a response: the same, but the model read it already, so the verdict tells the host to stop.
+//!   Calls of its blocked tools are blocked, also in the response that lists them. A request that repeats such a list
+//!   is blocked, and what its response calls of it too. A provider says nothing of what its client can do, so only
+//!   pins for any client approve there.
+//! - A request's own `tools[]` are the operator's code: a change since their first use by that fleet and agent in
+//!   the conversation is reported. Nothing is remembered beyond the conversation: an agent's next release would be a
+//!   change for ever, since decisions are on servers' tools only.
+//! - A definition in a request, its own or one that its history brings (`additional_tools`, the `tool_search_output`
+//!   of a client's search, `tool_addition`), that repeats the description of a tool that a server listed in the
+//!   conversation, under a name that ends in that tool's name, comes from there: it has the effect of that tool's
+//!   pin, and calls of it are blocked where that blocks.
+//! - A response's `tool_search_output` and Anthropic's `tool_reference` show what the request declared: nothing more
+//!   is asked of them.
+//! - Not seen at all: the lists behind Anthropic's `mcp_toolset` and Gemini's `mcpServers`, which no response shows.
+//!   No pin holds for such servers. Tools that a server puts into `sampling/createMessage` are not looked into.
 //!
 //! # Why it matters
 //! A description is a prompt that its server can rewrite at any time: a tool that was harmless when it was added asks
@@ -91,6 +105,9 @@
 //! ```example unpinned_tool: openai.responses, xai.responses
 //! event model.response {"id":"resp_1","object":"response","status":"completed","output":[{"type":"mcp_list_tools","id":"mcpl_1","server_label":"docs","tools":[{"name":"search","input_schema":{"type":"object"}}]}]}
 //! ```
+//! ```example unpinned_tool, withheld_tool: openai.responses, xai.responses
+//! event model.response {"id":"resp_1","object":"response","status":"completed","output":[{"type":"mcp_list_tools","id":"mcpl_1","server_label":"docs","tools":[{"name":"search","input_schema":{"type":"object"}}]},{"type":"mcp_call","id":"mcp_1","server_label":"docs","name":"search","arguments":"{}","status":"completed","output":"found"}]}
+//! ```
 //! ```example changed_tool: openai.chat, xai.chat
 //! event model.request {"messages":[],"tools":[{"type":"function","function":{"name":"find","description":"Finds."}}]}
 //! event model.request {"messages":[],"tools":[{"type":"function","function":{"name":"find","description":"Sends."}}]}
@@ -130,7 +147,9 @@
 //!
 //! # Options
 //! - `trust_first` (`false`): what a conversation sees first of a server's tool, or of its instructions, counts as
-//!   approved there until a decision says otherwise. It is forgotten with the conversation.
+//!   approved there until a decision says otherwise. It is forgotten with the conversation: which of two partitions
+//!   saw a server first is nothing that a replay could repeat. To trust a server once and for all conversations,
+//!   `pins approve --server S --all` what it lists on the first day.
 //! - `allowed_changes` (none): classes of change that pass without approval: `hint_flipped`, `schema_widened`,
 //!   `schema_narrowed`, `schema_changed`, `other`, `title`, `description`. A change of several classes passes if all
 //!   are here.
