@@ -5,6 +5,7 @@
 //! first assignment was restored, `/readyz` whether this instance judges what it was assigned. Nothing can be
 //! changed here, and nothing shown holds input.
 
+use crate::runtime::canary::Round;
 use crate::runtime::pins::Pins;
 use crate::runtime::telemetry::{Metrics, float};
 use axum::Router;
@@ -22,6 +23,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How long a worker may stand still before its broker counts as away.
 const ANSWER: Duration = Duration::from_secs(5);
+/// After how many rounds that fail in a row the canary counts as failed.
+const CANARY_ROUNDS: u32 = 3;
 
 /// What a partition that was assigned does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +67,8 @@ pub struct Health {
     narrow: Mutex<BTreeMap<String, String>>,
     /// The decisions on tools that are followed, and how old they may be.
     pins: Mutex<Option<(Arc<Pins>, Duration)>>,
+    /// Rounds of the canary in a row that did not end in its block, and how the last one ended.
+    canary: Mutex<(u32, Option<Round>)>,
     fatal: Mutex<Option<String>>,
     draining: AtomicBool,
     /// Latched when the first assignment was restored.
@@ -89,6 +94,7 @@ impl Health {
             parts: Mutex::default(),
             narrow: Mutex::default(),
             pins: Mutex::default(),
+            canary: Mutex::default(),
             fatal: Mutex::default(),
             draining: AtomicBool::new(false),
             up: AtomicBool::new(false),
@@ -150,6 +156,17 @@ impl Health {
     pub fn follow(&self, pins: Arc<Pins>, limit: Duration) {
         *lock(&self.pins) = Some((pins, limit));
     }
+    /// A round of the canary ended.
+    pub fn canary(&self, round: Round) {
+        let mut canary = lock(&self.canary);
+        let well = matches!(round, Round::Blocked | Round::Observed);
+        *canary = (if well { 0 } else { canary.0.saturating_add(1) }, Some(round));
+    }
+    /// The partitions that are judged.
+    pub fn live_parts(&self) -> Vec<(String, i32)> {
+        let parts = lock(&self.parts);
+        parts.iter().filter(|(_, p)| p.phase == Phase::Live).map(|(at, _)| at.clone()).collect()
+    }
     /// A client is dead; the process is about to end.
     pub fn fatal(&self, why: impl Into<String>) {
         *lock(&self.fatal) = Some(why.into());
@@ -182,6 +199,21 @@ impl Health {
     }
     fn check_fatal(&self) -> Check {
         check("fatal", lock(&self.fatal).as_ref().map(|why| format!("{why}; the process ends")))
+    }
+    /// One round may be lost to a broker that is being restarted.
+    fn check_canary(&self) -> Check {
+        let (failed, last) = *lock(&self.canary);
+        let last = last.filter(|_| failed >= CANARY_ROUNDS).map(|round| match round {
+            Round::Missing => format!(
+                "the last {failed} hostile results that this instance sent to itself got no verdict; see the log for \
+                 canary.verdict"
+            ),
+            _ => format!(
+                "the last {failed} hostile results that this instance sent to itself were not blocked: check the policies \
+                 that hold (`sluicegate policies --effective`)"
+            ),
+        });
+        check("canary", last)
     }
     fn check_group(&self) -> Check {
         let joined = self.workers.iter().any(|w| w.joined.load(Ordering::Relaxed));
@@ -297,6 +329,7 @@ impl Health {
             self.check_broker(),
             self.check_partitions(),
             self.check_pins(),
+            self.check_canary(),
             self.check_fatal(),
         ];
         if self.draining.load(Ordering::Relaxed) {
@@ -338,8 +371,27 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 pub struct Admin {
     pub health: Arc<Health>,
     pub metrics: Arc<Metrics>,
-    /// What `/version` and the page say beside the version: name and value.
-    pub facts: Vec<(&'static str, String)>,
+    pub facts: Arc<Facts>,
+}
+
+/// What `/version` and the page say beside the version: name and value.
+#[derive(Debug, Default)]
+pub struct Facts(Mutex<Vec<(&'static str, String)>>);
+
+impl Facts {
+    pub fn new(facts: Vec<(&'static str, String)>) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(facts)))
+    }
+    pub fn set(&self, name: &'static str, value: &str) {
+        let mut facts = lock(&self.0);
+        match facts.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, held)) => value.clone_into(held),
+            None => facts.push((name, value.to_owned())),
+        }
+    }
+    fn all(&self) -> Vec<(&'static str, String)> {
+        lock(&self.0).clone()
+    }
 }
 
 /// Serves until `stop` is done.
@@ -383,6 +435,8 @@ pub fn router(admin: Arc<Admin>) -> Router {
 
 async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
     admin.health.publish(&admin.metrics);
+    let suppressed = &admin.metrics.log_events_suppressed;
+    suppressed.add([], crate::runtime::logs::suppressed().saturating_sub(suppressed.get([])));
     typed("text/plain; version=0.0.4; charset=utf-8", admin.metrics.text())
 }
 
@@ -401,8 +455,8 @@ async fn readyz(State(admin): State<Arc<Admin>>, query: RawQuery) -> Response {
 async fn version(State(admin): State<Arc<Admin>>) -> Response {
     let mut facts = serde_json::Map::new();
     facts.insert("version".into(), env!("CARGO_PKG_VERSION").into());
-    for (name, value) in &admin.facts {
-        facts.insert((*name).into(), value.as_str().into());
+    for (name, value) in admin.facts.all() {
+        facts.insert(name.into(), value.into());
     }
     typed("application/json", serde_json::Value::Object(facts).to_string())
 }
@@ -465,8 +519,8 @@ fn html(admin: &Admin) -> String {
          .n{text-align:right}.bad{color:#c33}.ok{color:#283}</style>",
     );
     let _ = write!(out, "<h1>Sluicegate {}</h1><table>", env!("CARGO_PKG_VERSION"));
-    for (name, value) in &admin.facts {
-        let _ = write!(out, "<tr><th>{}<td>{}", escaped(name), escaped(value));
+    for (name, value) in admin.facts.all() {
+        let _ = write!(out, "<tr><th>{}<td>{}", escaped(name), escaped(&value));
     }
     out.push_str("</table><h2>Checks</h2><table>");
     for c in admin.health.ready() {

@@ -1,4 +1,4 @@
-//! Configuration: defaults, one YAML file, then the environment; built, validated, and only then used.
+//! Configuration: defaults, YAML files, then the environment; built, validated, and only then used.
 //!
 //! Purpose: an operator who made five mistakes reads five lines, each `path: value: what holds`, and
 //! repairs them in one go. Place in the journey: before it; nothing here runs once a worker polls.
@@ -23,16 +23,16 @@ mod units;
 
 pub use properties::{DENIED_PROPERTIES, denied};
 pub use sections::{
-    Config, EngineSection, Http, Kafka, Log, LogFormat, Mechanism, OnLoss, OnOffsetReset, Pins, Sasl, SecurityProtocol,
-    Start, State, Topics, Worker,
+    BreakGlass, Canary, Config, EngineSection, Http, Kafka, Log, LogFormat, Mechanism, OnLoss, OnOffsetReset, Pins,
+    Reload, Sasl, SecurityProtocol, Start, State, Topics, Worker,
 };
 pub use units::{Size, Time};
 
 use crate::engine::Problem;
-use layers::{fitting, flatten, merged, put, unfit};
+use layers::{Tree, fitting, flatten, merged, put, unfit};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::PathBuf;
 
 /// What a command needs of the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub enum Need {
     Run,
 }
 
-/// What a configuration is for, by the sections that the file and the environment have.
+/// What a configuration is for, by the sections that the files and the environment have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// The service: it names brokers, or anything else that only `run` reads.
@@ -54,16 +54,16 @@ pub enum Purpose {
     Policies,
 }
 
-/// What `file` and `env` are for. Sections that are not known are a service's: whoever mistyped one meant it.
+/// What `files` and `env` are for. Sections that are not known are a service's: whoever mistyped one meant it.
 ///
 /// # Errors
-/// The file cannot be read.
-pub fn purpose(file: Option<&Path>, env: HashMap<String, String>) -> Result<Purpose, Vec<Problem>> {
-    let tree = merged(&read(file)?, env).map_err(|problems| of_file(file, problems))?;
+/// A file cannot be read.
+pub fn purpose(files: &[PathBuf], env: HashMap<String, String>) -> Result<Purpose, Vec<Problem>> {
+    let tree = merged(&read(files)?, env)?;
     let (mut policies, mut more) = (false, false);
     for section in tree.names() {
         match section {
-            "policy" | "fleets" => policies = true,
+            "policy" | "fleets" | "break_glass" => policies = true,
             "engine" | "log" => {}
             _ => more = true,
         }
@@ -72,37 +72,39 @@ pub fn purpose(file: Option<&Path>, env: HashMap<String, String>) -> Result<Purp
     Ok(if policies && !more && !keyed { Purpose::Policies } else { Purpose::Service })
 }
 
-fn read(file: Option<&Path>) -> Result<String, Vec<Problem>> {
-    let Some(path) = file else { return Ok(String::new()) };
-    std::fs::read_to_string(path).map_err(|e| {
-        vec![problem("--config", format!("{}: {}; give the path of a YAML file", path.display(), reason(&e)))]
-    })
+/// The files' names and texts.
+fn read(files: &[PathBuf]) -> Result<Vec<(String, String)>, Vec<Problem>> {
+    let mut texts = Vec::new();
+    let mut problems = Vec::new();
+    for path in files {
+        match std::fs::read_to_string(path) {
+            Ok(text) => texts.push((path.display().to_string(), text)),
+            Err(e) => problems
+                .push(problem("--config", format!("{}: {}; give the path of a YAML file", path.display(), reason(&e)))),
+        }
+    }
+    if problems.is_empty() { Ok(texts) } else { Err(problems) }
 }
 
-/// Reads defaults, `file` and `SLUICEGATE__…` of `env`.
+/// Reads defaults, then each of `files`, then `SLUICEGATE__…` of `env`; what is later wins, key by key.
 ///
 /// # Errors
-/// Every problem of the file and the environment, in order of path.
-pub fn load(file: Option<&Path>, env: HashMap<String, String>, need: Need) -> Result<Config, Vec<Problem>> {
-    from_text(&read(file)?, env, need).map_err(|problems| of_file(file, problems))
+/// Every problem of the files and the environment, in order of path.
+pub fn load(files: &[PathBuf], env: HashMap<String, String>, need: Need) -> Result<Config, Vec<Problem>> {
+    from_tree(&merged(&read(files)?, env)?, need)
 }
 
-/// Problems of the file as a whole, with its name.
-fn of_file(file: Option<&Path>, mut problems: Vec<Problem>) -> Vec<Problem> {
-    for p in problems.iter_mut().filter(|p| p.path == "--config") {
-        p.problem = format!("{}: {}", file.map(Path::display).map_or_else(String::new, |f| f.to_string()), p.problem);
-    }
-    problems
-}
-
-/// As [`load`], with the file's text.
+/// As [`load`], with one file's text.
 ///
 /// # Errors
 /// Every problem, in order of path.
 pub fn from_text(text: &str, env: HashMap<String, String>, need: Need) -> Result<Config, Vec<Problem>> {
-    let tree = merged(text, env)?;
+    from_tree(&merged(&[("configuration".into(), text.into())], env)?, need)
+}
+
+fn from_tree(tree: &Tree, need: Need) -> Result<Config, Vec<Problem>> {
     let mut leaves = Vec::new();
-    flatten(&tree, &mut Vec::new(), &mut leaves);
+    flatten(tree, &mut Vec::new(), &mut leaves);
     let mut problems = BTreeMap::new();
     let defaults = serde_json::to_value(Config::default()).map_err(|e| vec![problem("defaults", e.to_string())])?;
     let mut sum = defaults.clone();

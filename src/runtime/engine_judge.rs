@@ -3,6 +3,7 @@
 //! The engine stays free of metrics; a partition adds what it holds to the gauges after each commit, and takes
 //! it away when it is dropped.
 
+use super::current::Current;
 use super::judge::{Input, Judge, Out, Outcome, Remaining, TickSource};
 use super::pins::Pins;
 use super::telemetry::{Metrics, float};
@@ -12,8 +13,9 @@ use std::sync::Arc;
 
 /// See the module.
 pub struct EngineJudge {
-    pub engine: Engine,
-    /// Decisions on tools; a partition takes the newest when its transaction begins.
+    /// A partition takes the newest when its transaction begins.
+    pub current: Arc<Current>,
+    /// Decisions on tools; taken in the same way.
     pub pins: Arc<Pins>,
     pub metrics: Arc<Metrics>,
 }
@@ -23,6 +25,8 @@ pub struct Partition {
     state: PartitionState,
     /// With the decisions that hold in its transaction.
     engine: Engine,
+    /// Which of [`Current`] that engine is.
+    version: u64,
     /// What this partition has added to the gauges.
     counted: Stats,
     metrics: Arc<Metrics>,
@@ -48,10 +52,14 @@ impl Judge for EngineJudge {
     type State = Partition;
 
     fn open(&self, topic: &str, partition: i32) -> Partition {
-        let state = Judge::open(&self.engine, topic, partition);
-        Partition { state, engine: self.engine.clone(), counted: Stats::default(), metrics: Arc::clone(&self.metrics) }
+        let (engine, version) = self.current.newest();
+        let state = Judge::open(&engine, topic, partition);
+        Partition { state, engine, version, counted: Stats::default(), metrics: Arc::clone(&self.metrics) }
     }
     fn begin(&self, state: &mut Partition) {
+        if state.version != self.current.version() {
+            (state.engine, state.version) = self.current.newest();
+        }
         let newest = self.pins.newest();
         if !Arc::ptr_eq(state.engine.pins(), &newest) {
             state.engine.set_pins(newest);
@@ -65,7 +73,7 @@ impl Judge for EngineJudge {
         state.engine.tick(&mut state.state, source, budget, out)
     }
     fn writes(&self, state: &Partition, put: &mut dyn FnMut(&[u8], Option<&[u8]>)) {
-        Judge::writes(&self.engine, &state.state, put);
+        Judge::writes(&state.engine, &state.state, put);
     }
     fn accept(&self, state: &mut Partition) {
         state.state.accept();
@@ -76,10 +84,10 @@ impl Judge for EngineJudge {
         state.state.rollback();
     }
     fn restore(&self, state: &mut Partition, key: &[u8], value: Option<&[u8]>) -> Result<(), String> {
-        Judge::restore(&self.engine, &mut state.state, key, value)
+        Judge::restore(&state.engine, &mut state.state, key, value)
     }
     fn restored(&self, state: &mut Partition) -> Result<(), String> {
-        Judge::restored(&self.engine, &mut state.state)?;
+        Judge::restored(&state.engine, &mut state.state)?;
         let stats = state.state.stats();
         state.count(stats);
         Ok(())

@@ -6,16 +6,20 @@
 )]
 
 pub mod admin;
+pub mod canary;
 pub mod cli;
 pub mod config;
+pub mod current;
 pub mod embedded;
 pub mod engine_judge;
 pub mod environment;
 pub mod judge;
 pub mod kafka;
+pub mod logs;
 pub mod panics;
 pub mod pins;
 pub mod port;
+pub mod reload;
 pub mod reporter;
 pub mod restore;
 pub mod review;

@@ -1,6 +1,7 @@
 //! What a worker tells, as metrics and health.
 
 use super::admin::{Health, Phase};
+use super::canary;
 use super::judge::{Input, Observation, Out, Outcome, To};
 use super::port::{Cause, PartitionId};
 use super::settings::Settings;
@@ -30,6 +31,10 @@ impl Pending {
                 self.latencies.push((timestamp, if call { "call" } else { "result" }));
             }
         }
+        self.produced(out);
+    }
+
+    fn produced(&mut self, out: &Out) {
         for emission in &out.emissions {
             let (records, bytes) = match emission.to {
                 To::Verdicts => &mut self.produced[0],
@@ -114,6 +119,10 @@ impl Telemetry for Reporter {
             Outcome::Passed => "passed",
             Outcome::Rejected(_) => "rejected",
         }]);
+        m.stage_duration.observe(["step"], took.as_secs_f64());
+        if canary::is(input) {
+            return PENDING.with_borrow_mut(|p| p.produced(out));
+        }
         if let Outcome::Rejected(_) = outcome {
             for o in &out.observations {
                 if let Observation::DeadLetter { reason } = o {
@@ -123,7 +132,6 @@ impl Telemetry for Reporter {
         }
         m.observe(&out.observations);
         PENDING.with_borrow_mut(|p| p.take(input.timestamp, out));
-        m.stage_duration.observe(["step"], took.as_secs_f64());
     }
 
     fn ticked(&self, _at: PartitionId, out: &Out) {

@@ -15,8 +15,6 @@ use crate::engine::policy::{Mode, Severity};
 use crate::engine::provider::Provider;
 use crate::engine::verdict::Decision;
 use crate::engine::wire::EventType;
-use crate::runtime::config::{Log, LogFormat};
-use crate::runtime::panics;
 use crate::runtime::port::Cause;
 use prometheus::core::Collector;
 use prometheus::{GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, TextEncoder};
@@ -129,7 +127,15 @@ metrics! {
         "Build facts as labels; the value is always 1.";
     config_info: Gauge "config_info" [open("policy_bundle", 1), open("policy_sha256", 1)] &[],
         "Active policy bundle and the first 12 hexadecimal digits of its digest; the value is always 1.";
-    health: Gauge "health" [closed("check", &["poll", "group", "restore", "broker", "partitions", "pins", "fatal"])] &[],
+    config_reloads: Counter "config_reloads_total" [closed("result", &["applied", "rejected"])] &[],
+        "Times that the files were read again and differed: applied, or rejected and the last good ones kept.";
+    config_last_reload: Gauge "config_last_reload_timestamp_seconds" [] &[],
+        "Unix time when what holds was loaded.";
+    break_glass_active: Gauge "break_glass_active" [] &[],
+        "1 while break_glass turns enforcement into monitoring.";
+    canary_verdicts: Counter "canary_verdicts_total" [closed("result", &["blocked", "observed", "passed", "missing"])] &[],
+        "Hostile results that this instance sent to itself, by what its verdict did: anything but blocked needs a look.";
+    health: Gauge "health" [closed("check", &["poll", "group", "restore", "broker", "partitions", "pins", "canary", "fatal"])] &[],
         "Health checks that feed /readyz and /livez: 1 passing, 0 failing.";
     records_consumed: Counter "records_consumed_total" [TOPIC] &[],
         "Kafka records read under read_committed; a record read again after an abort counts again.";
@@ -220,6 +226,8 @@ metrics! {
         "Changelog offsets still to be read before the partitions under restore are judged.";
     connected_brokers: Gauge "kafka_connected_brokers" [] &[],
         "Brokers that a worker's consumer is connected to; of several workers the fewest.";
+    log_events_suppressed: Counter "log_events_suppressed_total" [] &[],
+        "Log lines left out because their place wrote too many.";
     label_overflow: Counter "label_overflow_total" [open("label", 16)] &[],
         "Label values folded into _other because their bound was reached.";
 }
@@ -249,6 +257,13 @@ impl Bounds {
     fn new(metric: &'static Metric, common: &Common) -> Self {
         let values = |l: &Label| if l.name == FLEET.name { Arc::clone(&common.fleets) } else { Arc::default() };
         Self { metric, seen: metric.labels.iter().map(values).collect(), overflow: common.overflow.clone() }
+    }
+
+    /// What was seen counts no more.
+    fn forget(&self) {
+        for seen in &self.seen {
+            seen.write().unwrap_or_else(PoisonError::into_inner).clear();
+        }
     }
 
     fn names(&self) -> Vec<&'static str> {
@@ -335,6 +350,12 @@ impl Gauge {
     pub fn add<const N: usize>(&self, labels: [&str; N], value: f64) {
         self.vec.with_label_values(&self.bounds.apply(labels)).add(value);
     }
+    /// The one series that it has.
+    pub fn only<const N: usize>(&self, labels: [&str; N], value: f64) {
+        self.vec.reset();
+        self.bounds.forget();
+        self.set(labels, value);
+    }
     /// Takes a series away: the partition is not ours any more.
     pub fn remove<const N: usize>(&self, labels: [&str; N]) {
         let _ = self.vec.remove_label_values(&labels);
@@ -369,8 +390,13 @@ impl Metrics {
     pub fn describe(&self, librdkafka: &str, bundle: &str, digest: &str) {
         let revision = option_env!("SLUICEGATE_REVISION").unwrap_or("unknown");
         self.build_info.set([env!("CARGO_PKG_VERSION"), revision, librdkafka], 1.0);
+        self.describe_policy(bundle, digest);
+    }
+
+    /// The policies that hold now, in place of those that held before.
+    pub fn describe_policy(&self, bundle: &str, digest: &str) {
         let hex = digest.trim_start_matches("sha256:");
-        self.config_info.set([bundle, hex.get(..12).unwrap_or(hex)], 1.0);
+        self.config_info.only([bundle, hex.get(..12).unwrap_or(hex)], 1.0);
     }
 
     /// Names of all registered metrics that have a series.
@@ -497,18 +523,4 @@ pub fn reference() -> String {
         let _ = writeln!(out, "| `{name}` | {} |", values.join(", "));
     }
     out
-}
-
-/// Starts logging to standard error. Only the first call has an effect.
-pub fn init_logs(log: &Log, colour: bool) {
-    use tracing_subscriber::{EnvFilter, fmt};
-    let filter = EnvFilter::try_new(&log.level).unwrap_or_else(|_| EnvFilter::new("info"));
-    let base = fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
-    let _ = match log.format {
-        LogFormat::Human => base.with_ansi(colour).try_init(),
-        LogFormat::Json => {
-            panics::as_json();
-            base.json().flatten_event(true).with_current_span(false).try_init()
-        }
-    };
 }

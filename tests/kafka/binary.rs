@@ -313,8 +313,9 @@ fn read_committed_width(world: &World) -> usize {
     metadata.topics()[0].partitions().len()
 }
 
-/// Metrics that say nothing in a run without faults, and why.
-const SILENT: [&str; 6] = [
+/// Metrics that say nothing in a run without faults and without a canary.
+const SILENT: [&str; 7] = [
+    "canary_verdicts_total",
     "undecodable_data_total",
     "opaque_parts_total",
     "state_evictions_total",

@@ -9,6 +9,7 @@
 )]
 
 mod binary;
+mod canary;
 mod embedded;
 mod exactly_once;
 mod hostile;
@@ -17,4 +18,5 @@ mod outages;
 mod pins;
 mod recorded;
 mod refusals;
+mod reload;
 mod support;

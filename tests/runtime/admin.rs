@@ -1,6 +1,6 @@
 //! The listener: probes answer what they are asked, and nothing can be changed.
 
-use sluicegate::runtime::admin::{self, Admin, Health, Phase};
+use sluicegate::runtime::admin::{self, Admin, Facts, Health, Phase};
 use sluicegate::runtime::telemetry::Metrics;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -17,7 +17,7 @@ struct Server {
 fn server() -> Server {
     let health = Arc::new(Health::new(1, Duration::from_secs(300)));
     let metrics = Arc::new(Metrics::new().expect("metrics"));
-    let facts = vec![("group", "<b>".to_owned())];
+    let facts = Facts::new(vec![("group", "<b>".to_owned())]);
     let admin = Arc::new(Admin { health: Arc::clone(&health), metrics: Arc::clone(&metrics), facts });
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("tokio");
     let (listener, address) = runtime.block_on(admin::bind("127.0.0.1:0")).expect("loopback");

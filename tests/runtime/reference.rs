@@ -30,6 +30,7 @@ fn source() -> Source {
     for path in SOURCES {
         let text = std::fs::read_to_string(root(path)).unwrap_or_else(|e| panic!("{path}: {e}"));
         let (mut doc, mut rename, mut open): (Vec<String>, Option<String>, Option<(bool, String)>) = Default::default();
+        let mut skipped = false;
         for line in text.lines() {
             let inner = line.trim();
             if let Some(words) = inner.strip_prefix("///") {
@@ -37,6 +38,7 @@ fn source() -> Source {
                 continue;
             }
             if inner.starts_with("#[") {
+                skipped |= inner == "#[serde(skip)]";
                 rename = inner
                     .strip_prefix("#[serde(rename = \"")
                     .and_then(|r| r.split('"').next())
@@ -59,6 +61,8 @@ fn source() -> Source {
                     source.enums.entry(name.clone()).or_default();
                     open = Some((false, name));
                 }
+                // No file can say it.
+                (Some((true, _)), ..) if skipped => {}
                 (Some((true, name)), ..) if inner.starts_with("pub ") => {
                     let field = inner.trim_start_matches("pub ").trim_start_matches("r#").trim_end_matches(',');
                     let (field, kind) = field.split_once(": ").unwrap_or((field, ""));
@@ -76,6 +80,7 @@ fn source() -> Source {
             }
             doc.clear();
             rename = None;
+            skipped = false;
         }
     }
     source

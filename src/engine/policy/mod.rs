@@ -459,6 +459,9 @@ pub struct PolicySettings {
     pub policies: std::collections::BTreeMap<String, OnePolicy>,
     /// Settings for some fleets, agents, tools or servers only, by a name of your own; the more specific wins.
     pub overrides: std::collections::BTreeMap<String, Override>,
+    /// Nothing is enforced: every policy that would, observes. The runtime sets it while `break_glass` holds.
+    #[serde(skip)]
+    pub break_glass: bool,
 }
 
 /// Settings of one policy.

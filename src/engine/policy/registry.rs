@@ -209,6 +209,9 @@ impl Build {
         let own = settings.policies.get(meta.code).cloned().unwrap_or_default();
         let mut speaker = base(meta, settings.profile);
         speaker.mode = own.mode.unwrap_or(speaker.mode);
+        if settings.break_glass && speaker.mode == Mode::Enforce {
+            speaker.mode = Mode::Monitor;
+        }
         self.set_rules(meta, P::REDACTS, &own, &mut speaker);
         let (options, holds) = self.options::<P>(meta, &own);
         let rules: Map<String, Value> = meta

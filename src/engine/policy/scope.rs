@@ -178,10 +178,11 @@ impl<'s> Effective<'s> {
     }
 }
 
-/// Compiled sets, kept from record to record. One worker owns it.
+/// Compiled sets, kept from record to record, by the digest of all settings they are of: a worker may judge by two
+/// while settings change. One worker owns it.
 #[derive(Default)]
 pub struct Variants {
-    kept: RefCell<BTreeMap<u64, Arc<Policies>>>,
+    kept: RefCell<BTreeMap<([u8; 8], u64), Arc<Policies>>>,
 }
 
 impl std::fmt::Debug for Variants {
@@ -198,6 +199,8 @@ pub struct Scopes {
     /// Names of the overrides, the least specific first.
     order: Vec<String>,
     digest: String,
+    /// First bytes of a digest of `digest`.
+    key: [u8; 8],
 }
 
 impl Scopes {
@@ -257,7 +260,9 @@ impl Scopes {
             format!("sha256:{}", digest::hex(&digest::sha256(text.as_bytes())))
         };
         let order = order.into_iter().map(|(name, _)| name.clone()).collect();
-        Ok(Scopes { settings: settings.clone(), base: Arc::new(base), order, digest })
+        let mut key = [0; 8];
+        key.copy_from_slice(&digest::sha256(digest.as_bytes())[..8]);
+        Ok(Scopes { settings: settings.clone(), base: Arc::new(base), order, digest, key })
     }
 
     /// The digest of all settings.
@@ -281,7 +286,8 @@ impl Scopes {
         if set == 0 {
             return None;
         }
-        if let Some(known) = variants.kept.borrow().get(&set) {
+        let key = (self.key, set);
+        if let Some(known) = variants.kept.borrow().get(&key) {
             return Some(Arc::clone(known));
         }
         let made = self.compiled(set);
@@ -289,7 +295,7 @@ impl Scopes {
         if kept.len() >= KEPT {
             kept.clear();
         }
-        kept.insert(set, Arc::clone(&made));
+        kept.insert(key, Arc::clone(&made));
         Some(made)
     }
 

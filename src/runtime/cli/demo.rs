@@ -8,16 +8,18 @@
 use super::run::{Signals, exit, new_metrics};
 use super::style::{Cell, Columns, Style, Tone, table};
 use super::{Exit, Failure, Global, check, engine};
-use crate::runtime::admin::{self, Admin, Health};
+use crate::runtime::admin::{self, Admin, Facts, Health};
 use crate::runtime::config::{LogFormat, Need};
+use crate::runtime::current::Current;
 use crate::runtime::embedded::Embedded;
 use crate::runtime::engine_judge::EngineJudge;
 use crate::runtime::environment::EnvironmentError;
 use crate::runtime::kafka::tap::{Feed, Seen, Tap, version};
+use crate::runtime::logs::init_logs;
 use crate::runtime::reporter::Reporter;
 use crate::runtime::service;
 use crate::runtime::settings::Settings;
-use crate::runtime::telemetry::{Metrics, init_logs};
+use crate::runtime::telemetry::Metrics;
 use crate::runtime::worker::{Ended, Stop, Telemetry};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -102,12 +104,12 @@ pub fn run(global: &Global, args: &Args) -> Result<Exit, Failure> {
     let metrics = new_metrics()?;
     metrics.describe(&version(), &bundle, engine.policy_digest());
     let health = Arc::new(Health::new(settings.workers, Duration::from_secs(300)));
-    let facts = vec![
+    let facts = Facts::new(vec![
         ("group", settings.group.clone()),
         ("inputs", TOPIC.to_owned()),
         ("brokers", settings.bootstrap.clone()),
         ("note", "the embedded broker does not prove exactly-once".to_owned()),
-    ];
+    ]);
     let admin = Arc::new(Admin { health: Arc::clone(&health), metrics: Arc::clone(&metrics), facts });
 
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
@@ -130,8 +132,12 @@ pub fn run(global: &Global, args: &Args) -> Result<Exit, Failure> {
     });
 
     let stop = Arc::new(Stop::default());
-    let service =
-        start(&settings, EngineJudge { engine, pins: Arc::default(), metrics: Arc::clone(&metrics) }, &health, &stop)?;
+    let service = start(
+        &settings,
+        EngineJudge { current: Arc::new(Current::new(engine)), pins: Arc::default(), metrics: Arc::clone(&metrics) },
+        &health,
+        &stop,
+    )?;
     let show =
         Show { style: Style::new(global, &io::stdout()), once: args.once, settings: &settings, metrics: &metrics };
     let shown = show.all(&address.to_string(), &service, &interrupted);

@@ -15,6 +15,7 @@ mod validate;
 
 use super::config::{self, Config, Need, Purpose};
 use super::environment::EnvironmentError;
+use super::reload::Source;
 use crate::engine::policy::Profile;
 use crate::engine::{Engine, Problem, Settings};
 use clap::{Parser, Subcommand, ValueEnum};
@@ -46,9 +47,9 @@ struct Cli {
 /// Options of every command.
 #[derive(clap::Args)]
 struct Global {
-    /// Configuration file (YAML); without one, defaults and environment hold
+    /// Configuration file (YAML), again for more, of which a later one wins; without one, defaults and environment hold
     #[arg(long, global = true, value_name = "FILE")]
-    config: Option<PathBuf>,
+    config: Vec<PathBuf>,
     /// Base policy; overrides policy.profile [default: standard]
     #[arg(long, global = true, value_enum, value_name = "PROFILE")]
     profile: Option<ProfileName>,
@@ -178,10 +179,13 @@ fn code(exit: Exit) -> ExitCode {
 
 impl Global {
     fn load(&self, need: Need) -> Result<Config, Failure> {
-        config::load(self.config.as_deref(), environment(), need).map_err(|p| Failure::problems(&p))
+        self.source().load(need).map_err(|p| Failure::problems(&p))
+    }
+    fn source(&self) -> Source {
+        Source { files: self.config.clone(), env: environment(), profile: self.profile() }
     }
     fn purpose(&self) -> Result<Purpose, Failure> {
-        config::purpose(self.config.as_deref(), environment()).map_err(|p| Failure::problems(&p))
+        config::purpose(&self.config, environment()).map_err(|p| Failure::problems(&p))
     }
     fn profile(&self) -> Option<Profile> {
         self.profile.map(|p| match p {

@@ -105,7 +105,7 @@ struct Decide {
 
 pub fn run(global: &Global, args: &Args) -> Result<Exit, Failure> {
     let config = global.load(Need::Kafka)?;
-    crate::runtime::telemetry::init_logs(&config.log, Style::new(global, &std::io::stderr()).on());
+    crate::runtime::logs::init_logs(&config.log, Style::new(global, &std::io::stderr()).on());
     let settings = config.settings().map_err(|p| Failure::problems(&[p]))?;
     let style = Style::new(global, &std::io::stdout());
     // What cannot be meant is said before the brokers are asked.

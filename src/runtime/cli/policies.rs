@@ -33,7 +33,7 @@ pub struct Args {
 pub fn run(global: &Global, args: &Args) -> Result<Exit, Failure> {
     let style = Style::new(global, &std::io::stdout());
     let asked = args.code.as_deref().map(known).transpose()?;
-    let configured = args.effective || global.config.is_some() || global.profile.is_some();
+    let configured = args.effective || !global.config.is_empty() || global.profile.is_some();
     let engine = if configured { Some(configured_engine(global, args)?) } else { None };
     let who = Who {
         fleet: args.fleet.as_bytes(),

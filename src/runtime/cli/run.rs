@@ -6,19 +6,24 @@
 use super::style::Style;
 use super::{Exit, Failure, Global, engine};
 use crate::engine::{Limits, Settings as EngineSettings};
-use crate::runtime::admin::{self, Admin, Health};
+use crate::runtime::admin::{self, Admin, Facts, Health};
+use crate::runtime::canary::{self, Canary};
 use crate::runtime::config::{Config, Need};
+use crate::runtime::current::Current;
 use crate::runtime::engine_judge::EngineJudge;
 use crate::runtime::environment::EnvironmentError;
 use crate::runtime::kafka::follow::Follower;
 use crate::runtime::kafka::topics::{self, Cluster};
+use crate::runtime::logs::init_logs;
+use crate::runtime::reload::{self, Reloader, Source};
 use crate::runtime::reporter::Reporter;
 use crate::runtime::settings::Settings;
-use crate::runtime::telemetry::{Metrics, init_logs};
+use crate::runtime::telemetry::Metrics;
 use crate::runtime::worker::{Ended, Stop, Telemetry};
 use crate::runtime::{kafka, service};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
@@ -30,18 +35,22 @@ pub struct Args {}
 const MAX_POLL: Duration = Duration::from_secs(300);
 
 pub fn run(global: &Global, _args: &Args) -> Result<Exit, Failure> {
-    let config = global.load(Need::Run)?;
+    let source = global.source();
+    let config = source.load(Need::Run).map_err(|p| Failure::problems(&p))?;
     init_logs(&config.log, Style::new(global, &std::io::stderr()).on());
     let settings = config.settings().map_err(|p| Failure::problems(&[p]))?;
     let engine_settings = global.settings(&config, "")?;
     // Policies are compiled once before the brokers are asked: a mistake in them is no environment error.
     let checked = engine(engine_settings.clone())?;
     let metrics = new_metrics()?;
+    reload::loaded(&metrics, &engine_settings.policy);
+    reload::said(&config.break_glass);
     metrics.describe(&kafka::tap::version(), &engine_settings.policy.bundle, checked.policy_digest());
     let max_poll = settings.properties.get("max.poll.interval.ms").and_then(|v| v.parse().ok());
     let health = Arc::new(Health::new(settings.workers, max_poll.map_or(MAX_POLL, Duration::from_millis)));
     let facts = facts(&settings, &engine_settings, checked.policy_digest());
-    let admin = Arc::new(Admin { health: Arc::clone(&health), metrics: Arc::clone(&metrics), facts });
+    let admin =
+        Arc::new(Admin { health: Arc::clone(&health), metrics: Arc::clone(&metrics), facts: Arc::clone(&facts) });
 
     let service = Service {
         engine: engine_settings,
@@ -52,6 +61,7 @@ pub fn run(global: &Global, _args: &Args) -> Result<Exit, Failure> {
         started: Arc::default(),
         stop: Arc::default(),
         settings,
+        reload: (source, config.clone(), facts),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.map_err(|e| Failure::Said(Exit::Environment, format!("no thread runtime: {e}")))?;
@@ -65,16 +75,16 @@ pub fn new_metrics() -> Result<Arc<Metrics>, Failure> {
     Ok(Arc::new(metrics))
 }
 
-fn facts(settings: &Settings, engine: &EngineSettings, digest: &str) -> Vec<(&'static str, String)> {
-    vec![
+fn facts(settings: &Settings, engine: &EngineSettings, digest: &str) -> Arc<Facts> {
+    Facts::new(vec![
         ("group", settings.group.clone()),
         ("instance", settings.instance.clone()),
         ("inputs", settings.inputs.join(", ")),
-        ("profile", format!("{:?}", engine.policy.profile).to_lowercase()),
+        ("profile", engine.policy.profile.name().to_owned()),
         ("policy_bundle", engine.policy.bundle.clone()),
         ("policy_digest", digest.to_owned()),
         ("librdkafka", kafka::tap::version()),
-    ]
+    ])
 }
 
 /// What the service thread needs.
@@ -88,6 +98,8 @@ struct Service {
     /// The workers run: from here on a signal must drain.
     started: Arc<AtomicBool>,
     stop: Arc<Stop>,
+    /// Where the configuration is read again from, what it says now, and where that is shown.
+    reload: (Source, Config, Arc<Facts>),
 }
 
 /// Waits for the service or for signals.
@@ -105,8 +117,10 @@ async fn supervise(config: &Config, admin: Arc<Admin>, service: Service) -> Resu
     let (health, stop, started) =
         (Arc::clone(&service.health), Arc::clone(&service.stop), Arc::clone(&service.started));
     let (report, mut ended) = oneshot::channel();
+    let (again, asked) = std::sync::mpsc::channel();
+    let mut hangup = hangup()?;
     let thread = std::thread::Builder::new().name("service".into()).spawn(move || {
-        let _ = report.send(service.run());
+        let _ = report.send(service.run(asked));
     });
     thread.map_err(|e| Failure::Said(Exit::Environment, format!("no thread could be started: {e}")))?;
     let mut signals = Signals::new()?;
@@ -116,6 +130,7 @@ async fn supervise(config: &Config, admin: Arc<Admin>, service: Service) -> Resu
                 Exit::Environment,
                 "the service thread panicked; restart the process and report the line event=\"panic\" above".into(),
             ))),
+            _ = hangup.recv() => drop(again.send(())),
             () = signals.next() => {
                 tracing::info!(event = "service.signal", draining = stop.draining());
                 health.drain();
@@ -136,19 +151,31 @@ async fn supervise(config: &Config, admin: Arc<Admin>, service: Service) -> Resu
 }
 
 impl Service {
-    fn run(mut self) -> Result<Exit, Failure> {
+    fn run(mut self, asked: Receiver<()>) -> Result<Exit, Failure> {
         let cluster = topics::check(&self.settings)?;
         self.fit(&cluster)?;
-        let engine = engine(self.engine)?;
+        let current = Arc::new(Current::new(engine(self.engine.clone())?));
         let stop = Arc::clone(&self.stop);
         let follower = Follower::start(&self.settings, &|| stop.draining())?;
         self.health.follow(Arc::clone(&follower.pins), self.settings.pins_stale);
         let pins = Arc::clone(&follower.pins);
-        let judge = Arc::new(EngineJudge { engine, pins, metrics: Arc::clone(&self.metrics) });
+        let judge = Arc::new(EngineJudge { current: Arc::clone(&current), pins, metrics: Arc::clone(&self.metrics) });
+        let (source, config, facts) = self.reload;
+        let canary = config.canary.enabled.then(|| canary::Parts {
+            settings: self.settings.clone(),
+            cluster: self.engine.cluster.clone(),
+            every: config.canary.interval.0,
+            health: Arc::clone(&self.health),
+            metrics: Arc::clone(&self.metrics),
+            current: Arc::clone(&current),
+        });
+        let canary = canary.map(Canary::start).transpose()?;
+        let (settings, metrics) = (self.engine, Arc::clone(&self.metrics));
+        Reloader { source, config, settings, current, metrics, facts }.start(asked)?;
         let reporter: Arc<dyn Telemetry> = Arc::new(Reporter::new(&self.metrics, &self.health, &self.settings));
         self.started.store(true, Ordering::Release);
         let ended = service::run_checked(self.settings, &cluster, judge, reporter, self.stop);
-        drop(follower);
+        drop((follower, canary));
         if let Ok(Ended::Environment(e)) | Err(e) = &ended {
             self.health.fatal(e.what.clone());
             tracing::error!(event = "service.failed", code = e.code, what = e.what, repair = e.repair);
@@ -205,6 +232,11 @@ pub fn exit(ended: Ended) -> Result<Exit, Failure> {
         Ended::Forced => Ok(Exit::Forced),
         Ended::Environment(e) => Err(e.into()),
     }
+}
+
+/// SIGHUP: read the configuration again. Handled from the start, since by default it ends a process.
+fn hangup() -> Result<Signal, Failure> {
+    signal(SignalKind::hangup()).map_err(|e| Failure::Said(Exit::Environment, format!("signals: {e}")))
 }
 
 /// SIGTERM and SIGINT.

@@ -27,7 +27,7 @@ enum Command {
 
 pub fn run(global: &Global, args: &Args) -> Result<Exit, Failure> {
     let config = global.load(Need::Kafka)?;
-    crate::runtime::telemetry::init_logs(&config.log, Style::new(global, &std::io::stderr()).on());
+    crate::runtime::logs::init_logs(&config.log, Style::new(global, &std::io::stderr()).on());
     let settings = config.settings().map_err(|p| Failure::problems(&[p]))?;
     let cluster = topics::inspect(&settings)?;
     let plans = topics::plan(&settings, &cluster);

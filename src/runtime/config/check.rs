@@ -4,8 +4,12 @@ use super::properties::denied;
 use super::{Config, Need, placed, plain_name, problem, reason};
 use crate::engine::policy::sets_nothing;
 use crate::engine::{Engine, Problem};
+use crate::runtime::canary;
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
+
+/// How far ahead `break_glass.until` may lie.
+const MOST_BREAK_GLASS: Duration = Duration::from_secs(24 * 3600);
 
 impl Config {
     /// What cannot hold although every value has the right type.
@@ -29,6 +33,13 @@ impl Config {
                 ),
             ));
         }
+        if !(Duration::from_millis(100)..=Duration::from_secs(600)).contains(&self.reload.interval.0) {
+            p.push(problem("reload.interval", format!("{}: must be 100ms to 10m", self.reload.interval)));
+        }
+        if !(Duration::from_secs(1)..=Duration::from_secs(3600)).contains(&self.canary.interval.0) {
+            p.push(problem("canary.interval", format!("{}: must be 1s to 1h", self.canary.interval)));
+        }
+        self.check_break_glass(&mut p);
         // A key that cannot be read hides no problem of the policies.
         if let Err(problems) = Engine::new(self.engine_settings_with([0; 32], "", None)) {
             p.extend(problems.into_iter().map(placed));
@@ -41,6 +52,9 @@ impl Config {
             p.push(problem("fleets", format!("{} names: at most 32 become labels", self.fleets.len())));
         }
         for (name, trust) in &self.fleets {
+            if name == canary::FLEET {
+                p.push(problem(&format!("fleets.{name}"), "reserved for the canary: choose another name"));
+            }
             let inputs = &self.kafka.inputs;
             if !inputs.is_empty() && !inputs.iter().any(|topic| trust.of_topic(topic)) {
                 p.push(problem(
@@ -56,6 +70,32 @@ impl Config {
             }
         }
         p
+    }
+
+    /// Whoever opens it says until when, who and why.
+    fn check_break_glass(&self, p: &mut Vec<Problem>) {
+        let b = &self.break_glass;
+        let set = [("until", &b.until), ("by", &b.by), ("reason", &b.reason)];
+        if set.iter().all(|(_, value)| value.is_none()) {
+            return;
+        }
+        for (name, value) in set {
+            if value.as_ref().is_none_or(|value| value.trim().is_empty()) {
+                p.push(problem(&format!("break_glass.{name}"), "missing: until, by and reason belong together"));
+            }
+        }
+        let Some(text) = &b.until else { return };
+        match b.ends() {
+            None => p.push(problem(
+                "break_glass.until",
+                format!("{text:?}: must be a time of RFC 3339, such as 2030-01-31T18:00:00Z"),
+            )),
+            Some(ends) if ends > SystemTime::now() + MOST_BREAK_GLASS => p.push(problem(
+                "break_glass.until",
+                format!("{text:?}: at most 24 hours ahead; move it on when that is not enough"),
+            )),
+            Some(_) => {}
+        }
     }
 
     fn check_kafka(&self, need: Need, p: &mut Vec<Problem>) {

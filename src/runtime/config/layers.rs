@@ -1,4 +1,4 @@
-//! File and environment as one tree of leaves, and what of it the structs take.
+//! Files and environment as one tree of leaves, and what of it the structs take.
 //!
 //! Each leaf is laid alone over the defaults and deserialised, so that one that does not fit hides no other.
 //! Invariant: a problem never shows the value of a key that is not known.
@@ -9,15 +9,27 @@ use config::{Environment, FileFormat, ValueKind};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashMap};
 
-/// File and environment as one tree.
-pub(super) fn merged(text: &str, env: HashMap<String, String>) -> Result<Tree, Vec<Problem>> {
+/// Files, each with its name, and environment as one tree; what is later wins. All files that are not YAML are told.
+pub(super) fn merged(files: &[(String, String)], env: HashMap<String, String>) -> Result<Tree, Vec<Problem>> {
     let mut tree = Tree::Table(BTreeMap::new());
-    let file = config::Config::builder()
-        .add_source(config::File::from_str(text, FileFormat::Yaml))
+    let source = |text: &str| config::File::from_str(text, FileFormat::Yaml);
+    let unread = |name: &str, e: &dyn std::fmt::Display| problem("--config", format!("{name}: not YAML: {e}"));
+    let mut builder = config::Config::builder();
+    let mut problems = Vec::new();
+    for (name, text) in files {
+        match config::Source::collect(&source(text)) {
+            Ok(_) => builder = builder.add_source(source(text)),
+            Err(e) => problems.push(unread(name, &e)),
+        }
+    }
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let all = builder
         .add_source(Environment::with_prefix("SLUICEGATE").prefix_separator("__").separator("__").source(Some(env)))
         .build()
-        .map_err(|e| vec![problem("--config", format!("not YAML: {e}"))])?;
-    let table = config::Source::collect(&file).map_err(|e| vec![problem("--config", format!("not YAML: {e}"))])?;
+        .map_err(|e| vec![unread("files and environment", &e)])?;
+    let table = config::Source::collect(&all).map_err(|e| vec![unread("files and environment", &e)])?;
     for (key, value) in table {
         tree.insert(key, Tree::from(value));
     }

@@ -1,11 +1,25 @@
 //! What the rest of the process is made from: the engine's settings, the worker's, and secrets out of their files.
 
-use super::sections::{Mechanism, OnLoss, OnOffsetReset, SecurityProtocol, Start};
+use super::sections::{BreakGlass, Mechanism, OnLoss, OnOffsetReset, SecurityProtocol, Start};
 use super::{Config, problem, reason};
-use crate::engine::policy::Profile;
+use crate::engine::policy::{FleetTrust, Profile};
 use crate::engine::{Problem, Settings};
-use crate::runtime::settings;
-use std::time::Duration;
+use crate::runtime::{canary, settings};
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+impl BreakGlass {
+    /// When it ends, if `until` is a time.
+    pub fn ends(&self) -> Option<SystemTime> {
+        let until: jiff::Timestamp = self.until.as_ref()?.parse().ok()?;
+        let since = u64::try_from(until.as_millisecond()).ok()?;
+        UNIX_EPOCH.checked_add(Duration::from_millis(since))
+    }
+    /// How long it holds from now on; none: it does not.
+    pub fn left(&self) -> Option<Duration> {
+        self.ends()?.duration_since(SystemTime::now()).ok().filter(|left| !left.is_zero())
+    }
+}
 
 impl Config {
     /// The key of all keyed digests; 32 zero bytes without a file.
@@ -57,11 +71,12 @@ impl Config {
     }
 
     /// As [`Config::engine_settings`], with this key.
-    pub(super) fn engine_settings_with(&self, key: [u8; 32], cluster: &str, profile: Option<Profile>) -> Settings {
+    pub fn engine_settings_with(&self, key: [u8; 32], cluster: &str, profile: Option<Profile>) -> Settings {
         let mut policy = self.policy.clone();
         if let Some(profile) = profile {
             policy.profile = profile;
         }
+        policy.break_glass = self.break_glass.left().is_some();
         if policy.bundle.is_empty() {
             policy.bundle = "default".into();
         }
@@ -75,9 +90,19 @@ impl Config {
             group: self.kafka.group.clone(),
             trust_event_time: false,
             lines: false,
-            fleets: self.fleets.clone(),
+            fleets: self.believed(),
             fleet_labels: self.fleets.keys().cloned().collect(),
         }
+    }
+
+    /// Where a claimed fleet is believed: also the canary's, where fleets are told apart at all.
+    fn believed(&self) -> BTreeMap<String, FleetTrust> {
+        let mut fleets = self.fleets.clone();
+        if self.canary.enabled && !fleets.is_empty() {
+            let sources = vec![canary::source(&self.kafka.group)];
+            fleets.insert(canary::FLEET.to_owned(), FleetTrust { topics: Vec::new(), sources });
+        }
+        fleets
     }
 
     /// What the worker and its Kafka adapter need, for a file that was checked for [`Need::Kafka`].

@@ -21,6 +21,9 @@ pub struct Config {
     pub worker: Worker,
     pub http: Http,
     pub log: Log,
+    pub reload: Reload,
+    pub break_glass: BreakGlass,
+    pub canary: Canary,
     /// The fleets, by name. None: one policy holds for all, and the first 32 names seen become metric labels. Named:
     /// a record is of a fleet only where this permits it; any other claim is judged as `default`, said with
     /// `fleet_not_permitted`, and counted as `_other`.
@@ -219,6 +222,39 @@ pub struct Http {
     pub listen: String,
 }
 
+/// When the files are read again. `SIGHUP` reads them at once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Reload {
+    /// Look whether the files changed, also where a link in their path leads elsewhere (a mounted ConfigMap).
+    pub watch: bool,
+    /// How often. 100ms to 10m.
+    pub interval: Time,
+}
+
+/// A hostile result that every instance sends to itself and must see blocked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Canary {
+    /// It writes to the input topics, as the fleet `_canary`, and reads the verdicts: grant Write and Read for it. Its
+    /// records are in no metric of fleets.
+    pub enabled: bool,
+    /// How often. 1s to 1h.
+    pub interval: Time,
+}
+
+/// Turns enforcement into monitoring everywhere, for a while. Said in the log, in `break_glass_active` and by an alert.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BreakGlass {
+    /// When it ends by itself: RFC 3339, such as `2030-01-31T18:00:00Z`, at most 24 hours ahead.
+    pub until: Option<String>,
+    /// Who decided.
+    pub by: Option<String>,
+    /// Why: an incident's number, a sentence.
+    pub reason: Option<String>,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Log {
@@ -290,6 +326,18 @@ impl Default for Worker {
 impl Default for Http {
     fn default() -> Self {
         Self { listen: "0.0.0.0:9464".into() }
+    }
+}
+
+impl Default for Reload {
+    fn default() -> Self {
+        Self { watch: true, interval: Time(Duration::from_secs(2)) }
+    }
+}
+
+impl Default for Canary {
+    fn default() -> Self {
+        Self { enabled: false, interval: Time(Duration::from_secs(60)) }
     }
 }
 

@@ -1,0 +1,128 @@
+//! Logs: where they go, how much, and how often.
+//!
+//! Every line has a stable code in `event`. The level can be changed while the process runs. Of each place in the
+//! source at most [`BURST`] lines are written in [`WINDOW`]; what is left out is counted, never queued: a broker
+//! that fails a thousand times a second must not fill a disk. No line holds text from outside.
+
+use super::config::{Log, LogFormat};
+use super::panics;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tracing::callsite::Identifier;
+use tracing::{Event, Metadata, Subscriber};
+use tracing_subscriber::layer::{Context, Filter, SubscriberExt as _};
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
+
+/// How many lines a place may write in a window.
+const BURST: u32 = 50;
+const WINDOW: Duration = Duration::from_secs(10);
+
+static SUPPRESSED: AtomicU64 = AtomicU64::new(0);
+static LEVEL: Mutex<Option<reload::Handle<EnvFilter, Registry>>> = Mutex::new(None);
+
+/// Starts logging to standard error. Only the first call has an effect.
+pub fn init_logs(log: &Log, colour: bool) {
+    let (level, handle) = reload::Layer::new(filter(&log.level));
+    let lines = fmt::layer().with_writer(std::io::stderr).with_target(false);
+    let registry = tracing_subscriber::registry().with(level);
+    let started = match log.format {
+        LogFormat::Human => registry.with(lines.with_ansi(colour).with_filter(Bounded::default())).try_init(),
+        LogFormat::Json => {
+            panics::as_json();
+            let lines = lines.json().flatten_event(true).with_current_span(false);
+            registry.with(lines.with_filter(Bounded::default())).try_init()
+        }
+    };
+    if started.is_ok() {
+        *LEVEL.lock().unwrap_or_else(PoisonError::into_inner) = Some(handle);
+    }
+}
+
+/// Other levels hold from now on; they were checked with the configuration.
+pub fn set_level(level: &str) {
+    if let Some(handle) = &*LEVEL.lock().unwrap_or_else(PoisonError::into_inner) {
+        let _ = handle.reload(filter(level));
+    }
+}
+
+/// Lines that were left out since the process started.
+pub fn suppressed() -> u64 {
+    SUPPRESSED.load(Ordering::Relaxed)
+}
+
+fn filter(level: &str) -> EnvFilter {
+    EnvFilter::try_new(level).unwrap_or_else(|_| EnvFilter::new("info"))
+}
+
+/// What a place wrote in its window.
+struct Written {
+    since: Instant,
+    lines: u32,
+}
+
+/// See the module. Places are call sites, so there are as many as the program has.
+#[derive(Default)]
+struct Bounded(Mutex<HashMap<Identifier, Written>>);
+
+impl Bounded {
+    fn may(&self, place: Identifier, now: Instant) -> bool {
+        let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let written = places.entry(place).or_insert(Written { since: now, lines: 0 });
+        if now.duration_since(written.since) >= WINDOW {
+            *written = Written { since: now, lines: 0 };
+        }
+        written.lines = written.lines.saturating_add(1);
+        written.lines <= BURST
+    }
+}
+
+impl<S: Subscriber> Filter<S> for Bounded {
+    fn enabled(&self, _: &Metadata<'_>, _: &Context<'_, S>) -> bool {
+        true
+    }
+    fn event_enabled(&self, event: &Event<'_>, _: &Context<'_, S>) -> bool {
+        let may = self.may(event.metadata().callsite(), Instant::now());
+        if !may {
+            SUPPRESSED.fetch_add(1, Ordering::Relaxed);
+        }
+        may
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BURST, Bounded, WINDOW};
+    use std::time::Instant;
+    use tracing::callsite::Identifier;
+
+    #[test]
+    fn a_place_is_heard_again_in_the_next_window() {
+        static SITES: (Site, SiteB) = (Site(0), SiteB(1));
+        let (a, b) = (|| Identifier(&SITES.0), || Identifier(&SITES.1));
+        let (bounded, now) = (Bounded::default(), Instant::now());
+        let many = (0..BURST * 3).filter(|_| bounded.may(a(), now)).count();
+        assert_eq!(many, BURST as usize);
+        assert!(bounded.may(b(), now), "another place is not to blame");
+        assert!(bounded.may(a(), now + WINDOW));
+    }
+
+    #[expect(dead_code, reason = "not of size zero: a call site is known by its address")]
+    struct Site(u8);
+    #[expect(dead_code, reason = "as above")]
+    struct SiteB(u8);
+    macro_rules! callsite {
+        ($of:ty) => {
+            impl tracing::callsite::Callsite for $of {
+                fn set_interest(&self, _: tracing::subscriber::Interest) {}
+                fn metadata(&self) -> &tracing::Metadata<'_> {
+                    unimplemented!("nobody asks")
+                }
+            }
+        };
+    }
+    callsite!(Site);
+    callsite!(SiteB);
+}
