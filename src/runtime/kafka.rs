@@ -7,6 +7,7 @@
 pub mod follow;
 pub mod ledger;
 mod outage;
+pub mod probe;
 pub mod source;
 pub mod tap;
 pub mod topics;
