@@ -18,7 +18,7 @@ use divan::counter::{BytesCount, ItemsCount};
 use divan::{AllocProfiler, Bencher};
 use sluicegate::engine::{Engine, Limits};
 use std::time::{Duration, Instant};
-use support::{CHUNK, Feed, RESULT, STREAMS, Stream, engine, prose};
+use support::{CHUNK, Feed, RESULT, STREAMS, Stream, engine, prose, texts};
 
 #[global_allocator]
 static ALLOC: AllocProfiler = AllocProfiler::system();
@@ -109,6 +109,40 @@ fn tool_results(bencher: Bencher<'_, '_>, size: usize) {
                 feed.record(RESULT, result);
             }
         });
+}
+
+/// The same with texts as tools return them: `kind bytes`, and ` secret` where one line holds a password.
+#[divan::bench(args = contents())]
+fn tool_contents(bencher: Bencher<'_, '_>, content: &str) {
+    const RESULTS: usize = 20;
+    let engine = engine(Limits::default());
+    let mut words = content.split(' ');
+    let (kind, size) = (words.next().unwrap(), words.next().unwrap().parse().unwrap());
+    let text = texts::text(kind, size, words.next().is_some());
+    let results: Vec<Vec<u8>> = (0..RESULTS)
+        .map(|n| serde_json::json!({"call_id": format!("toolu_{n}"), "tool": "search", "outcome": "ok", "content": text}))
+        .map(|result| result.to_string().into_bytes())
+        .collect();
+    let bytes: usize = results.iter().map(Vec::len).sum();
+    bencher
+        .counter(ItemsCount::new(RESULTS))
+        .counter(BytesCount::new(bytes))
+        .with_inputs(|| Feed::new(&engine, "anthropic.messages"))
+        .bench_local_refs(|feed| {
+            for result in &results {
+                feed.record(RESULT, result);
+            }
+        });
+}
+
+fn contents() -> Vec<String> {
+    let mut all = Vec::new();
+    for kind in texts::KINDS {
+        for size in [2 << 10, 20 << 10] {
+            all.extend(["", " secret"].map(|secret| format!("{kind} {size}{secret}")));
+        }
+    }
+    all
 }
 
 /// Argument text of one run, bytes.

@@ -1,6 +1,8 @@
 //! What the benches of the engine share: an engine, a feed of records, and the wire shapes.
 #![allow(dead_code, reason = "each bench uses its part")]
 
+pub mod texts;
+
 use sluicegate::engine::policy::Profile;
 use sluicegate::engine::state::PartitionState;
 use sluicegate::engine::{Engine, Input, Limits, Out, Outcome, Settings};
