@@ -18,7 +18,7 @@ use divan::counter::{BytesCount, ItemsCount};
 use divan::{AllocProfiler, Bencher};
 use sluicegate::engine::{Engine, Limits};
 use std::time::{Duration, Instant};
-use support::{CHUNK, Feed, RESULT, STREAMS, Stream, engine, prose, texts};
+use support::{CHUNK, Feed, RESULT, STREAMS, Stream, engine, prose, texts, without};
 
 #[global_allocator]
 static ALLOC: AllocProfiler = AllocProfiler::system();
@@ -119,10 +119,7 @@ fn tool_contents(bencher: Bencher<'_, '_>, content: &str) {
     let mut words = content.split(' ');
     let (kind, size) = (words.next().unwrap(), words.next().unwrap().parse().unwrap());
     let text = texts::text(kind, size, words.next().is_some());
-    let results: Vec<Vec<u8>> = (0..RESULTS)
-        .map(|n| serde_json::json!({"call_id": format!("toolu_{n}"), "tool": "search", "outcome": "ok", "content": text}))
-        .map(|result| result.to_string().into_bytes())
-        .collect();
+    let results: Vec<Vec<u8>> = (0..RESULTS).map(|n| result(&format!("toolu_{n}"), &text)).collect();
     let bytes: usize = results.iter().map(Vec::len).sum();
     bencher
         .counter(ItemsCount::new(RESULTS))
@@ -133,6 +130,33 @@ fn tool_contents(bencher: Bencher<'_, '_>, content: &str) {
                 feed.record(RESULT, result);
             }
         });
+}
+
+/// One of each kind, 20 KiB, clean, with a policy switched off: what is saved is what it costs.
+#[divan::bench(args = ["none", "SG01", "SG02", "SG11", "SG12", "SG11 SG12", "all"])]
+fn tool_results_without(bencher: Bencher<'_, '_>, off: &str) {
+    let codes: Vec<String> = match off {
+        "all" => (1..=15).map(|n| format!("SG{n:02}")).collect(),
+        codes => codes.split(' ').filter(|code| *code != "none").map(str::to_owned).collect(),
+    };
+    let engine = without(&codes);
+    let results: Vec<Vec<u8>> =
+        texts::KINDS.iter().map(|kind| result("toolu_1", &texts::text(kind, 20 << 10, false))).collect();
+    let bytes: usize = results.iter().map(Vec::len).sum();
+    bencher
+        .counter(ItemsCount::new(results.len()))
+        .counter(BytesCount::new(bytes))
+        .with_inputs(|| Feed::new(&engine, "anthropic.messages"))
+        .bench_local_refs(|feed| {
+            for result in &results {
+                feed.record(RESULT, result);
+            }
+        });
+}
+
+fn result(id: &str, text: &str) -> Vec<u8> {
+    let result = serde_json::json!({"call_id": id, "tool": "search", "outcome": "ok", "content": text});
+    result.to_string().into_bytes()
 }
 
 fn contents() -> Vec<String> {

@@ -3,7 +3,7 @@
 
 pub mod texts;
 
-use sluicegate::engine::policy::Profile;
+use sluicegate::engine::policy::{Mode, OnePolicy, Profile};
 use sluicegate::engine::state::PartitionState;
 use sluicegate::engine::{Engine, Input, Limits, Out, Outcome, Settings};
 
@@ -11,7 +11,18 @@ pub const CHUNK: &str = "io.sluicegate.model.chunk.v1";
 pub const RESULT: &str = "io.sluicegate.tool.result.v1";
 
 pub fn engine(limits: Limits) -> Engine {
-    let settings = Settings { limits, ..Settings::local(Profile::Standard) };
+    of(Settings { limits, ..Settings::local(Profile::Standard) })
+}
+
+/// An engine in which these policies are off.
+pub fn without(codes: &[String]) -> Engine {
+    let mut settings = Settings::local(Profile::Standard);
+    let off = OnePolicy { mode: Some(Mode::Off), ..OnePolicy::default() };
+    settings.policy.policies = codes.iter().map(|code| (code.clone(), off.clone())).collect();
+    of(settings)
+}
+
+fn of(settings: Settings) -> Engine {
     Engine::new(settings).unwrap_or_else(|problems| panic!("{problems:?}"))
 }
 

@@ -78,71 +78,15 @@ const NAMES: [&str; 24] = [
     "event",
 ];
 const WORDS: [&str; 64] = [
-    "the",
-    "of",
-    "a",
-    "and",
-    "to",
-    "in",
-    "it",
-    "is",
-    "that",
-    "was",
-    "for",
-    "on",
-    "with",
-    "as",
-    "by",
-    "at",
-    "from",
-    "they",
-    "which",
-    "but",
-    "not",
-    "all",
-    "one",
-    "have",
-    "this",
-    "their",
-    "must",
-    "there",
-    "when",
-    "system",
-    "before",
-    "first",
-    "number",
-    "people",
-    "water",
-    "new",
-    "time",
-    "work",
-    "small",
-    "found",
-    "between",
-    "after",
-    "answer",
-    "river",
-    "letters",
-    "paper",
-    "old",
-    "house",
-    "report",
-    "table",
-    "you",
-    "your",
-    "previous",
-    "message",
-    "please",
-    "send",
-    "year",
-    "city",
-    "market",
-    "measure",
-    "instructions",
-    "note",
-    "public",
-    "ships",
+    "the", "of", "a", "and", "to", "in", "it", "is", "that", "was", "for", "on", "with", "as", "by", "at", "from",
+    "they", "which", "but", "not", "all", "one", "have", "this", "their", "could", "there", "when", "system", "before",
+    "first", "number", "people", "water", "new", "time", "work", "small", "found", "between", "after", "answer",
+    "river", "letters", "paper", "old", "house", "report", "table", "where", "would", "year", "city", "market",
+    "measure", "note", "public", "ships", "village", "second", "winter", "light", "group",
 ];
+/// What a detector may look closer at, in one sentence of a dozen.
+const RARE: [&str; 8] =
+    ["please", "you must", "the previous", "your message", "send it to", "instructions", "ignore", "password"];
 
 fn code(draw: &mut Draw) -> String {
     let (a, b, c) = (draw.one(&NAMES), draw.one(&NAMES), draw.one(&NAMES));
@@ -242,6 +186,9 @@ fn log(draw: &mut Draw) -> String {
 fn sentence(draw: &mut Draw) -> String {
     let mut words: Vec<&str> = (0..draw.below(14) + 6).map(|_| draw.one(&WORDS)).collect();
     words.insert(0, draw.one(&["In", "They", "When", "The", "After"]));
+    if draw.below(12) == 0 {
+        words.push(draw.one(&RARE));
+    }
     words.join(" ") + draw.one(&[".", ".", ".", ", it was said.", "?"])
 }
 
