@@ -86,7 +86,7 @@ pub struct Instruction {
 
 /// What reads like an instruction in a text, by sentence and family.
 pub fn find(text: &[u8]) -> Vec<Instruction> {
-    if text.len() < SHORTEST {
+    if text.len() < SHORTEST || normalise::is_read_as_it_stands(text) && !automata::may_hold_a_sign(text) {
         return Vec::new();
     }
     let view = normalise::view(text);
@@ -240,17 +240,14 @@ impl Fence {
     }
 }
 
-/// Bytes behind which a sentence may end.
-const MAY_END: [bool; 256] = {
-    let mut table = [false; 256];
-    let ends = b" ,:}]\x82";
-    let mut ix = 0;
-    while ix < ends.len() {
-        table[ends[ix] as usize] = true;
-        ix += 1;
+/// A sentence may end behind these two bytes; one that is `long`, behind any space.
+fn may_end(two: (u8, u8), long: bool) -> bool {
+    match two {
+        (before, b' ') => long || matches!(before, b'.' | b'!' | b'?' | b';'),
+        (b'"' | b'\'', b',' | b':' | b'}' | b']') | (0x80, 0x82) => true,
+        _ => false,
     }
-    table
-};
+}
 
 /// The sentences of a view, without the spaces around them. `cuts` end one wherever they stand; what is long ends
 /// at a space, not shortly behind a verb.
@@ -274,7 +271,7 @@ fn sentences(view: &View, signs: &[Hit], cuts: &[usize]) -> Vec<Range<usize>> {
     for (at, byte) in bytes.iter().copied().enumerate() {
         let two = (before, last);
         (before, last) = (last, byte);
-        if at < next && !MAY_END[usize::from(two.1)] {
+        if at < next && !may_end(two, at - start >= SENTENCE) {
             continue;
         }
         let mut ends = false;

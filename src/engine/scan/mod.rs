@@ -13,6 +13,7 @@ pub mod hosts;
 pub mod injection;
 pub mod internal;
 pub mod invisible;
+pub mod literals;
 pub mod markup;
 pub mod media;
 pub mod names;

@@ -75,22 +75,22 @@ pub fn view(text: &[u8]) -> View {
     let mut builder = Builder { view: View { source_len: text.len(), ..View::default() }, ..Builder::default() };
     builder.view.text.reserve(text.len());
     builder.view.lines.push((0, true));
-    let mut at = 0;
-    for chunk in text.utf8_chunks() {
-        builder.read(chunk.valid(), at);
-        at += chunk.valid().len();
-        if !chunk.invalid().is_empty() {
-            builder.push('\u{fffd}', at, chunk.invalid().len());
-            at += chunk.invalid().len();
-        }
+    match std::str::from_utf8(text) {
+        Ok(text) => builder.read(text, 0),
+        Err(_) => builder.chunks(text),
     }
-    builder.end_run(at);
+    builder.end_run(text.len());
     let mut view = builder.view;
     let spaces = spaced_out(&view.text, &view.seams(), &view.lines);
     if !spaces.is_empty() {
         view = view.without(&spaces);
     }
     view
+}
+
+/// The view of a text is the text in lower case: ASCII without marks that mean something, in one line.
+pub fn is_read_as_it_stands(text: &[u8]) -> bool {
+    plain(text) == text.len() && !may_be_spaced_out(text)
 }
 
 /// A phrase as it would stand in a view.
@@ -187,6 +187,18 @@ struct Builder {
 }
 
 impl Builder {
+    fn chunks(&mut self, text: &[u8]) {
+        let mut at = 0;
+        for chunk in text.utf8_chunks() {
+            self.read(chunk.valid(), at);
+            at += chunk.valid().len();
+            if !chunk.invalid().is_empty() {
+                self.push('\u{fffd}', at, chunk.invalid().len());
+                at += chunk.invalid().len();
+            }
+        }
+    }
+
     fn read(&mut self, text: &str, base: usize) {
         let bytes = text.as_bytes();
         let mut at = 0;
@@ -356,25 +368,27 @@ impl Builder {
 }
 
 /// ASCII that stands for itself in the view: letters in lower case, a space where none stands before.
-const PLAIN: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = b' ';
-    while byte <= b'~' {
-        table[byte as usize] = !matches!(byte, b'&' | b'%' | b'\\' | b'*' | b'`' | b'<');
-        byte += 1;
-    }
-    table
-};
+fn is_plain(byte: u8) -> bool {
+    let is_mark = (byte == b'&') | (byte == b'%') | (byte == b'\\') | (byte == b'*') | (byte == b'`') | (byte == b'<');
+    matches!(byte, b' '..=b'~') & !is_mark
+}
 
-/// Bytes at the start that stand for themselves, beginning with no space.
+/// Bytes at the start that stand for themselves, beginning with no space. Blocks are looked at without a branch, as
+/// the compiler can do at once.
 fn plain(bytes: &[u8]) -> usize {
-    let mut before = b' ';
-    let stops = |byte: &u8| {
-        let twice = *byte == b' ' && before == b' ';
-        before = *byte;
-        twice || !PLAIN[usize::from(*byte)]
-    };
-    bytes.iter().position(stops).unwrap_or(bytes.len())
+    const BLOCK: usize = 32;
+    let stops = |before: u8, byte: u8| !is_plain(byte) | ((before == b' ') & (byte == b' '));
+    if bytes.first().is_none_or(|first| stops(b' ', *first)) {
+        return 0;
+    }
+    let mut at = 1;
+    while let Some(block) = bytes.get(at - 1..).and_then(|rest| rest.first_chunk::<{ BLOCK + 1 }>())
+        && !block.iter().zip(&block[1..]).fold(false, |any, (before, byte)| any | stops(*before, *byte))
+    {
+        at += BLOCK;
+    }
+    let rest = bytes.get(at - 1..).unwrap_or_default();
+    at + rest.windows(2).position(|two| stops(two[0], two[1])).unwrap_or(rest.len() - 1)
 }
 
 /// Characters that are not shown; `None` inside for those that text needs now and then.
@@ -650,6 +664,18 @@ mod tests {
             prop_assume!(spaced_out(&text, &[], &[]).is_empty());
             prop_assert_eq!(&view.text, &text);
             prop_assert_eq!(view.source_range(0, text.len()), 0..text.len());
+        }
+
+        /// What is said to be read as it stands is; among all bytes that mean something, and over blocks.
+        #[test]
+        fn what_is_read_as_it_stands_is_its_own_view(
+            text in "[A-Za-z .]{0,80}", strange in "([ -~\n\u{e9}\u{200b}\u{e0041}\u{202e}]{0,2}|[a-z] ){0,7}", at in 0..80usize
+        ) {
+            let at = at.min(text.len());
+            let text = format!("{}{strange}{}", &text[..at], &text[at..]);
+            let view = view(text.as_bytes());
+            let as_it_stands = view.text == text.to_ascii_lowercase() && view.hidden.is_empty() && view.lines.len() == 1;
+            prop_assert!(as_it_stands || !is_read_as_it_stands(text.as_bytes()), "{text:?}");
         }
 
         /// Ranges of a view are ranges of the text, on its boundaries, in order; and each character comes from where

@@ -19,7 +19,7 @@ mod shapes;
 mod tokens;
 
 use super::escapes::Plain;
-use aho_corasick::{AhoCorasick, AhoCorasickKind};
+use super::literals::Literals;
 use std::sync::LazyLock;
 use tokens::Token;
 
@@ -80,8 +80,8 @@ enum Anchor {
 }
 
 struct Anchors {
-    automaton: AhoCorasick,
-    /// By pattern.
+    literals: Literals,
+    /// By literal.
     anchors: Vec<Anchor>,
 }
 
@@ -99,12 +99,8 @@ impl Anchors {
         tokens::TOKENS.iter().for_each(|token| add(token.prefix, Anchor::Token(token)));
         shapes::SHAPES.iter().for_each(|(literal, verify)| add(literal, Anchor::Shape(*verify)));
         keywords::ANCHORS.iter().for_each(|literal| add(literal, Anchor::Name));
-        let automaton = AhoCorasick::builder()
-            .ascii_case_insensitive(true)
-            .kind(Some(AhoCorasickKind::DFA))
-            .build(&literals)
-            .expect("a few hundred short literals fit an automaton");
-        Self { automaton, anchors }
+        let literals = Literals::new(literals, true).expect("a few hundred short literals fit a table");
+        Self { literals, anchors }
     }
 }
 
@@ -169,14 +165,12 @@ fn pass(text: &[u8], member: Option<&[u8]>) -> Vec<Secret> {
     }
     // The end of the last name that was looked at: several anchors may stand in one name.
     let mut named = 0;
-    for hit in ANCHORS.automaton.try_find_overlapping_iter(text).into_iter().flatten() {
-        match ANCHORS.anchors.get(hit.pattern().as_usize()) {
-            Some(Anchor::Token(token)) => tokens::verify(text, hit.start(), token, &mut found),
-            Some(Anchor::Shape(verify)) => verify(text, hit.start(), hit.end(), &mut found),
-            Some(Anchor::Name) => keywords::assigned(text, (hit.start(), hit.end()), &mut named, &mut found),
-            None => {}
-        }
-    }
+    ANCHORS.literals.find(text, |literal, at| match ANCHORS.anchors.get(literal) {
+        Some(Anchor::Token(token)) => tokens::verify(text, at.start, token, &mut found),
+        Some(Anchor::Shape(verify)) => verify(text, at.start, at.end, &mut found),
+        Some(Anchor::Name) => keywords::assigned(text, (at.start, at.end), &mut named, &mut found),
+        None => {}
+    });
     merge(&mut found);
     found
 }

@@ -8,6 +8,7 @@
 //! Invariant: a sentence without a sign scores less than [`LEAST`](super::LEAST), whatever else is in it.
 
 use super::phrases::{self, Mark};
+use crate::engine::scan::literals::Literals;
 use crate::engine::scan::normalise::{self, View};
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 use std::ops::Range;
@@ -28,49 +29,69 @@ struct Phrase {
     within: (bool, bool),
 }
 
-struct Automaton {
-    /// `None` if it could not be built; a test holds that it can.
-    search: Option<AhoCorasick>,
+/// Phrases and what finds them; `search` is `None` if it could not be built (a test holds that it can).
+struct Automaton<S> {
+    search: Option<S>,
     marks: Vec<(Mark, (bool, bool))>,
 }
 
-impl Automaton {
-    fn new(kind: AhoCorasickKind, phrases: impl Iterator<Item = Phrase>) -> Self {
-        let (texts, marks): (Vec<_>, Vec<_>) =
-            phrases.map(|phrase| (phrase.text, (phrase.mark, phrase.within))).unzip();
-        let search = AhoCorasick::builder().match_kind(MatchKind::Standard).kind(Some(kind)).build(texts).ok();
-        Self { search, marks }
+impl<S> Automaton<S> {
+    fn new(phrases: impl Iterator<Item = Phrase>, build: impl FnOnce(Vec<String>) -> Option<S>) -> Self {
+        let (texts, marks) = phrases.map(|phrase| (phrase.text, (phrase.mark, phrase.within))).unzip();
+        Self { search: build(texts), marks }
     }
 
-    /// What stands in a range of a text, in order of ends. Words end at `seams` too.
-    fn find(&self, text: &str, range: Range<usize>, seams: &[usize], mut found: impl FnMut(Hit)) {
+    /// The hit, if its words begin and end where the text's do. Words end at `seams` too.
+    fn hit(&self, text: &str, at: Range<usize>, phrase: usize, seams: &[usize]) -> Option<Hit> {
+        let (mark, (left, right)) = self.marks.get(phrase).copied()?;
+        let parts = |at| parts_words(text, at) || seams.binary_search(&at).is_ok();
+        let is_whole = (left || parts(at.start)) && (right || parts(at.end));
+        is_whole.then_some(Hit { mark, start: at.start, end: at.end })
+    }
+}
+
+impl Automaton<AhoCorasick> {
+    fn compact(phrases: impl Iterator<Item = Phrase>) -> Self {
+        let mut builder = AhoCorasick::builder();
+        builder.match_kind(MatchKind::Standard).kind(Some(AhoCorasickKind::ContiguousNFA));
+        Self::new(phrases, |texts| builder.build(texts).ok())
+    }
+
+    /// What stands in a range of a text, in order of ends.
+    fn find(&self, text: &str, range: Range<usize>, seams: &[usize], hits: &mut Vec<Hit>) {
         let Some(search) = &self.search else { return };
-        for at in search.find_overlapping_iter(Input::new(text).range(range)) {
-            let Some((mark, (left, right))) = self.marks.get(at.pattern().as_usize()).copied() else { continue };
-            let (start, end) = (at.start(), at.end());
-            let parts = |at| parts_words(text, at) || seams.binary_search(&at).is_ok();
-            if (left || parts(start)) && (right || parts(end)) {
-                found(Hit { mark, start, end });
-            }
-        }
+        let all = search.find_overlapping_iter(Input::new(text).range(range));
+        hits.extend(all.filter_map(|at| self.hit(text, at.range(), at.pattern().as_usize(), seams)));
+    }
+}
+
+impl Automaton<Literals> {
+    fn find(&self, text: &str, seams: &[usize], hits: &mut Vec<Hit>) {
+        let Some(search) = &self.search else { return };
+        search.find(text.as_bytes(), |phrase, at| hits.extend(self.hit(text, at, phrase, seams)));
     }
 }
 
 /// Signs of ASCII alone: a table of what follows each byte, small and quick. Most texts need no other.
-static SIGNS: LazyLock<Automaton> =
-    LazyLock::new(|| Automaton::new(AhoCorasickKind::DFA, signs_of_phrases().filter(|p| p.text.is_ascii())));
-static FOREIGN_SIGNS: LazyLock<Automaton> =
-    LazyLock::new(|| Automaton::new(AhoCorasickKind::ContiguousNFA, signs_of_phrases().filter(|p| !p.text.is_ascii())));
-static PHRASES: LazyLock<Automaton> =
-    LazyLock::new(|| Automaton::new(AhoCorasickKind::ContiguousNFA, spelled().chain(joined())));
+static SIGNS: LazyLock<Automaton<Literals>> = LazyLock::new(|| {
+    Automaton::new(signs_of_phrases().filter(|p| p.text.is_ascii()), |texts| Literals::new(texts, true))
+});
+static FOREIGN_SIGNS: LazyLock<Automaton<AhoCorasick>> =
+    LazyLock::new(|| Automaton::compact(signs_of_phrases().filter(|p| !p.text.is_ascii())));
+static PHRASES: LazyLock<Automaton<AhoCorasick>> = LazyLock::new(|| Automaton::compact(spelled().chain(joined())));
+
+/// A text without any sign, if it is read as it stands. Most members and values are that, and need no view.
+pub(super) fn may_hold_a_sign(text: &[u8]) -> bool {
+    SIGNS.search.as_ref().is_none_or(|search| search.is_in(text))
+}
 
 /// The signs of a view in order of their ends. What this gate writes is read as such only to the letter, and
 /// nothing else is read in it.
 pub(super) fn signs(view: &View, text: &[u8], seams: &[usize]) -> Vec<Hit> {
     let mut hits = Vec::new();
-    SIGNS.find(&view.text, 0..view.text.len(), seams, |hit| hits.push(hit));
+    SIGNS.find(&view.text, seams, &mut hits);
     if !view.text.is_ascii() {
-        FOREIGN_SIGNS.find(&view.text, 0..view.text.len(), seams, |hit| hits.push(hit));
+        FOREIGN_SIGNS.find(&view.text, 0..view.text.len(), seams, &mut hits);
         hits.sort_by_key(|hit| hit.end);
     }
     let mut signs: Vec<Hit> = Vec::with_capacity(hits.len());
@@ -103,7 +124,7 @@ pub(super) fn signs(view: &View, text: &[u8], seams: &[usize]) -> Vec<Hit> {
 /// Every phrase of a sentence, in order of their ends.
 pub(super) fn phrases(view: &View, sentence: &Range<usize>, seams: &[usize]) -> Vec<Hit> {
     let mut hits = Vec::new();
-    PHRASES.find(&view.text, sentence.clone(), seams, |hit| hits.push(hit));
+    PHRASES.find(&view.text, sentence.clone(), seams, &mut hits);
     hits
 }
 
@@ -168,10 +189,8 @@ mod tests {
 
     #[test]
     fn automata_are_built_and_the_quick_one_is_small() {
-        for automaton in [&*SIGNS, &*FOREIGN_SIGNS, &*PHRASES] {
-            assert!(automaton.search.is_some());
-        }
-        let bytes = SIGNS.search.as_ref().map_or(0, AhoCorasick::memory_usage);
+        assert!(FOREIGN_SIGNS.search.is_some() && PHRASES.search.is_some());
+        let bytes = SIGNS.search.as_ref().unwrap().memory_usage();
         assert!(bytes < 8 << 20, "{bytes}");
     }
 
