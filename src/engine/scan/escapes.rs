@@ -24,7 +24,8 @@ impl Plain {
         // The beginning of the piece that goes on.
         let mut from = 0;
         let mut at = 0;
-        while at < text.len() {
+        while let Some(begin) = terminal::may_begin(text, at) {
+            at = begin;
             let Some(end) = terminal::sequence_at(text, at) else {
                 at += 1;
                 continue;

@@ -86,6 +86,19 @@ pub fn sequence_at(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
+/// The next byte from here on where a sequence may begin; most texts have none, so blocks are passed over.
+pub fn may_begin(bytes: &[u8], at: usize) -> Option<usize> {
+    let begins = |byte: &u8| {
+        let is_space = (*byte == 0) | ((*byte >= 0x09) & (*byte <= 0x0d));
+        let is_control = (*byte < 0x20) & !is_space;
+        is_control | (*byte == 0x7f) | (*byte == 0xc2) | (*byte == b'\\') | (*byte == b'^')
+    };
+    let rest = bytes.get(at..)?;
+    let blocks = rest.chunks_exact(32).take_while(|block| !block.iter().fold(false, |any, byte| any | begins(byte)));
+    let passed = 32 * blocks.count();
+    Some(at + passed + rest.get(passed..)?.iter().position(begins)?)
+}
+
 /// The text without its raw controls of these kinds.
 pub fn without_raw(text: &str, escapes: bool, bidi: bool) -> String {
     let wanted = |control: &Control| match control {

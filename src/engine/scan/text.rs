@@ -153,21 +153,28 @@ fn container<'r>(bump: &'r Bump, layer: &'r Layer<'r>, limits: JsonLimits) -> Op
     parse(bump, layer, limits).ok()
 }
 
-/// Runs of base64 symbols with their padding, long enough to hold a text.
+/// Runs of base64 symbols with their padding, long enough to hold a text. A run of that length that begins here or
+/// behind stands at the place so far ahead: where no symbol does, none begins before.
 fn base64_runs(text: &[u8]) -> Vec<(usize, usize)> {
     let symbol = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'-' | b'_');
     let mut runs = Vec::new();
     let mut at = 0;
-    while let Some(begin) = text.get(at..).and_then(|rest| rest.iter().position(symbol)) {
-        let start = at + begin;
-        let rest = text.get(start..).unwrap_or_default();
-        let length = rest.iter().position(|b| !symbol(b)).unwrap_or(rest.len());
-        let padding = rest.iter().skip(length).take(2).take_while(|b| **b == b'=').count();
-        let end = start + length + padding;
-        if length >= LEAST_BASE64 {
-            runs.push((start, end));
+    while let Some(last) = text.get(at + LEAST_BASE64 - 1) {
+        if !symbol(last) {
+            at += LEAST_BASE64;
+            continue;
         }
-        at = end.max(start + 1);
+        let (before, behind) = text.split_at(at + LEAST_BASE64);
+        let before = before.get(at..).unwrap_or_default();
+        let start = at + before.iter().rposition(|b| !symbol(b)).map_or(0, |gap| gap + 1);
+        let more = behind.iter().position(|b| !symbol(b)).unwrap_or(behind.len());
+        let end = at + LEAST_BASE64 + more;
+        at = end;
+        if end - start >= LEAST_BASE64 {
+            let padding = behind.iter().skip(more).take(2).take_while(|b| **b == b'=').count();
+            at += padding;
+            runs.push((start, at));
+        }
     }
     runs
 }
@@ -226,6 +233,21 @@ mod tests {
         let last = reader.finish().last().copied().unwrap();
         let new = splice(layer, &[last.edit(0, 6, b"follow".to_vec())]).unwrap();
         assert_eq!(new, json.replace("aWdub3Jl", "Zm9sbG93").as_bytes());
+    }
+
+    /// Runs of every length around the least, at every place.
+    #[test]
+    fn runs_of_symbols_are_found_wherever_they_begin() {
+        for length in 0..=3 * LEAST_BASE64 {
+            for begins in 0..=2 * LEAST_BASE64 {
+                let (run, padding) = ("aB9+/-_".repeat(16), "=".repeat(length % 4));
+                let run = run.get(..length).unwrap();
+                let text = format!("{} {run}{padding}. short one", " no,".repeat(begins).get(..begins).unwrap());
+                let end = begins + 1 + length + padding.len().min(2);
+                let expected = if length >= LEAST_BASE64 { vec![(begins + 1, end)] } else { Vec::new() };
+                assert_eq!(base64_runs(text.as_bytes()), expected, "{text}");
+            }
+        }
     }
 
     #[test]
