@@ -17,6 +17,8 @@ pub(super) const KINDS: &[&str] = &["password", "api-key", "access-token", "secr
 /// The longest name, and the longest value.
 const NAME: usize = 64;
 const VALUE: usize = 512;
+/// The shortest value that stands in quotes or as a member.
+const SHORTEST: usize = 6;
 /// The least entropy of a drawn value, hundredths of a bit per byte.
 const LEAST: u16 = 300;
 
@@ -108,7 +110,9 @@ pub(super) fn value_at(text: &[u8], at: usize, quote: Option<u8>, kind: &str) ->
 /// The value of a member of this name.
 pub(super) fn of_member(text: &[u8], member: &[u8], found: &mut Vec<Secret>) {
     let value = text.trim_ascii();
-    if value.is_empty() || value.len() > VALUE || member.len() > 2 * NAME {
+    // What [`push`] never keeps: most members are told by that, and their names need not be read.
+    let is_value = (SHORTEST..=VALUE).contains(&value.len()) && !value.iter().any(u8::is_ascii_whitespace);
+    if !is_value || member.len() > 2 * NAME {
         return;
     }
     let Some(kind) = kind_of(member) else { return };
@@ -126,7 +130,7 @@ fn push(
     found: &mut Vec<Secret>,
 ) -> bool {
     let holds = match kind {
-        "password" => is_chosen(value, if quoted { 6 } else { 8 }),
+        "password" => is_chosen(value, if quoted { SHORTEST } else { 8 }),
         _ => is_drawn(value, kind),
     };
     if !holds {
@@ -254,9 +258,11 @@ fn kind_of(name: &[u8]) -> Option<&'static str> {
     }
     let words = words.trim_end_matches(|c: char| c.is_ascii_digit() || c == ' ');
     let words = words.strip_suffix(" value").unwrap_or(words);
-    if OTHER.iter().any(|other| words.contains(other)) {
-        return None;
-    }
+    // Most names end in none of these words, and that is seen sooner than that none of the others stands in them.
+    kind_of_words(words).filter(|_| !OTHER.iter().any(|other| words.contains(other)))
+}
+
+fn kind_of_words(words: &str) -> Option<&'static str> {
     let ends = |suffixes: &[&str]| suffixes.iter().any(|suffix| words.ends_with(suffix));
     let last = words.rsplit(' ').next().unwrap_or_default();
     if ends(&["password", "passwd", "passphrase", "passwort"]) || matches!(last, "pwd" | "pass" | "pw") {
