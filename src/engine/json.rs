@@ -206,6 +206,11 @@ impl<'r> Value<'r> {
             Cow::Owned(text) => String::from_utf8(text).ok().map(Cow::Owned),
         }
     }
+    /// The first bytes of the decoded string, as many as these, behind its leading white space. The rest is not
+    /// decoded.
+    pub fn beginning(&self, length: usize) -> Option<Vec<u8>> {
+        Some(json_string::beginning(self.literal()?, length))
+    }
     /// True if this is a string that decodes to exactly `text`. No allocation.
     #[inline]
     pub fn is(&self, text: &str) -> bool {
@@ -313,6 +318,15 @@ pub struct Documents<'r> {
 impl<'r> Documents<'r> {
     pub fn new(bump: &'r Bump, limits: JsonLimits) -> Self {
         Self { bump, limits, seen: RefCell::new(BTreeMap::new()) }
+    }
+
+    /// A document that was read already: it is not read again if it is the whole of its layer.
+    pub fn know(&self, value: Value<'r>) {
+        let (root, bytes) = (value.root(), value.layer.bytes);
+        let (start, end) = (root.node().start as usize, root.node().end as usize);
+        if scan::skip_space(bytes, 0) == start && scan::skip_space(bytes, end) == bytes.len() {
+            self.seen.borrow_mut().entry(value.layer).or_insert(Some(root));
+        }
     }
 
     /// The layer's document; `None` if it holds none.

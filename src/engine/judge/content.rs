@@ -24,10 +24,11 @@ impl<'a, 'r> Run<'a, 'r> {
     /// Digest and sizes of a result, over its decoded parts, so that the same text compares equal however it
     /// is wrapped.
     pub(super) fn content(&self, result: &ResultItem<'r>, id: &[u8]) -> Content {
-        let (mut text_bytes, mut bytes) = (0u64, 0u64);
+        let (digest, mut text_bytes) = self.unwrapped(result);
+        let mut bytes = text_bytes;
         for part in &result.parts {
             let (length, is_text) = match part {
-                Part::Text(value) => (value.text().map_or(0, |text| text.len()), true),
+                Part::Text(_) => continue,
                 Part::Json(value) => (value.span().len(), true),
                 Part::Media { value, .. } | Part::Opaque { value, .. } => (value.span().len(), false),
             };
@@ -37,14 +38,15 @@ impl<'a, 'r> Run<'a, 'r> {
         // Where results bear no id, the tool tells them apart.
         let tool = if id.is_empty() { tool_of(result) } else { Cow::default() };
         let call_id = short(self.keyed().digest(Role::CallId, &[id, &tool]));
-        Content { digest: self.unwrapped(result), call_id, named: !id.is_empty(), text_bytes, bytes }
+        Content { digest, call_id, named: !id.is_empty(), text_bytes, bytes }
     }
 
-    /// The digest of what a result says, whatever wire form it says it in.
-    pub(super) fn unwrapped(&self, result: &ResultItem<'_>) -> [u8; 32] {
+    /// The digest of what a result says, whatever wire form it says it in; and how long its texts are, bytes.
+    pub(super) fn unwrapped(&self, result: &ResultItem<'_>) -> ([u8; 32], u64) {
         let mut stream = self.keyed().stream(Role::Content);
         let mut first = true;
         let mut feed = |part: &[u8]| {
+            let length = part.len() as u64;
             // That it failed is said beside what it says, where a provider has a flag for it.
             let part = match part.strip_prefix(ERROR_PREFIX.as_bytes()).filter(|_| first) {
                 Some(rest) => rest.trim_ascii_start(),
@@ -55,21 +57,29 @@ impl<'a, 'r> Run<'a, 'r> {
                 stream.part(part);
                 first = false;
             }
+            length
         };
         let mut read = |value: Value<'_>| match value.kind() {
             Kind::String => feed(&value.text().unwrap_or_default()),
             _ => feed(value.raw()),
         };
+        let mut text_bytes = 0;
         for part in &result.parts {
             match part {
-                Part::Json(value) => match blocks(result.shape, *value) {
-                    Some(texts) => texts.into_iter().for_each(&mut read),
-                    None => read(*value),
-                },
-                Part::Text(value) => read(*value),
-                Part::Media { value, .. } | Part::Opaque { value, .. } => read(*value),
+                Part::Json(value) => {
+                    for value in blocks(result.shape, *value).unwrap_or_else(|| vec![*value]) {
+                        read(value);
+                    }
+                }
+                Part::Text(value) => {
+                    let length = read(*value);
+                    text_bytes += if value.kind() == Kind::String { length } else { 0 };
+                }
+                Part::Media { value, .. } | Part::Opaque { value, .. } => {
+                    read(*value);
+                }
             }
         }
-        stream.finish()
+        (stream.finish(), text_bytes)
     }
 }

@@ -282,6 +282,7 @@ impl<'a, 'r> Run<'a, 'r> {
         asked: Vec<Edit<'r>>,
     ) -> Vec<Edit<'r>> {
         if draft.fold().1 == Decision::Redact {
+            self.documents.know(result.item);
             let editable = || self.editable(&asked, result.item.layer());
             if result.shape == ResultShape::Server || asked.is_empty() || !editable() {
                 draft.block("not_redactable", Evidence::None);
@@ -377,7 +378,8 @@ impl<'a, 'r> Run<'a, 'r> {
             let bytes = redact::made_in(result.item.span(), edits).ok()?;
             let layer = Layer::record(self.bump, self.bump.alloc_slice_copy(&bytes));
             let item = json::parse(self.bump, layer, limits).ok()?;
-            Some(short(self.unwrapped(&provider::reread(self.bump, result.shape, item)?)))
+            let copy = provider::reread(self.bump, result.shape, item)?;
+            Some(short(self.unwrapped(&copy).0))
         };
         let content = if edits.is_empty() { None } else { read() };
         Copied { content, withheld }

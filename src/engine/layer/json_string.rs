@@ -266,6 +266,20 @@ const SHORT: [u8; 256] = {
     table
 };
 
+/// The first bytes of the decoded text of a checked literal, behind its leading white space.
+pub(crate) fn beginning(literal: &[u8], length: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(length);
+    for piece in Pieces::new(literal) {
+        let text = piece.decoded(literal);
+        let text = if out.is_empty() { text.trim_ascii_start() } else { text };
+        out.extend_from_slice(text.get(..length - out.len()).unwrap_or(text));
+        if out.len() == length {
+            break;
+        }
+    }
+    out
+}
+
 /// True if a checked literal decodes to exactly `text`.
 pub(crate) fn decodes_to(literal: &[u8], text: &[u8]) -> bool {
     let mut rest = text;

@@ -1,6 +1,7 @@
 //! What a result says of itself, whatever its wire form.
 
 use crate::engine::event::{Failure, Name, Part, ResultItem};
+use crate::engine::json::{Kind, Value};
 use crate::engine::state::Call;
 use std::borrow::Cow;
 
@@ -18,17 +19,17 @@ pub(super) fn tool_name<'a>(result: &ResultItem<'a>, call: Option<&'a Call>) -> 
 }
 
 /// Its first text that is not empty.
-pub(super) fn first_text<'r>(result: &ResultItem<'r>) -> Option<Cow<'r, [u8]>> {
-    let text = |part: &Part<'r>| match part {
-        Part::Text(text) if text.span().len() > 2 => text.text(),
+pub(super) fn first_text<'r>(result: &ResultItem<'r>) -> Option<Value<'r>> {
+    result.parts.iter().find_map(|part| match part {
+        Part::Text(text) if text.span().len() > 2 && text.kind() == Kind::String => Some(*text),
         _ => None,
-    };
-    result.parts.iter().find_map(text)
+    })
 }
 
 /// Its text says that its tool failed.
 pub(super) fn has_error_prefix(result: &ResultItem<'_>) -> bool {
-    first_text(result).is_some_and(|text| text.trim_ascii_start().starts_with(ERROR_PREFIX.as_bytes()))
+    let begins = first_text(result).and_then(|text| text.beginning(ERROR_PREFIX.len()));
+    begins.is_some_and(|begins| begins == ERROR_PREFIX.as_bytes())
 }
 
 /// It says that its tool failed, by the provider's own means or in its text.

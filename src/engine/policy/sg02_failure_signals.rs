@@ -445,8 +445,8 @@ fn reads_like_failure<'r>(subject: &ResultSubject<'_, 'r>, report: &mut Report<'
         "tool error",
         "mcp error",
     ];
-    let begins = first_text(subject.result).is_some_and(|text| {
-        let text = text.trim_ascii_start();
+    let longest = BEGINS.iter().map(|word| word.len()).max().unwrap_or(0);
+    let begins = first_text(subject.result).and_then(|text| text.beginning(longest)).is_some_and(|text| {
         BEGINS
             .iter()
             .any(|word| text.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word.as_bytes())))
@@ -456,7 +456,9 @@ fn reads_like_failure<'r>(subject: &ResultSubject<'_, 'r>, report: &mut Report<'
 
 /// The error form inside the wrapper that names its source.
 fn is_wrapped_error(result: &ResultItem<'_>) -> bool {
-    let text = first_text(result).filter(|text| text.starts_with(b"{\"source\":"));
+    const BEGINS: &[u8] = b"{\"source\":";
+    let text = first_text(result).filter(|text| text.beginning(BEGINS.len()).is_some_and(|begins| begins == BEGINS));
+    let text = text.and_then(|text| text.text()).filter(|text| text.starts_with(BEGINS));
     let before = format!("\"content\":\"{ERROR_PREFIX}");
     text.is_some_and(|text| memchr::memmem::find(&text, before.as_bytes()).is_some())
 }
