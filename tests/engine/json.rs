@@ -198,6 +198,31 @@ fn values_that_stand_one_behind_the_other() {
 }
 
 #[test]
+fn a_beginning_is_that_of_the_text() {
+    for literal in [
+        r#""[TOOL ERROR] no such row""#,
+        r#"" \n\t\u005bTOOL ERROR] \ud83d\ude00 no""#,
+        r#""  short""#,
+        r#""\u00e9\"x""#,
+        r#"" \r\n ""#,
+        r#""""#,
+    ] {
+        let bump = Bump::new();
+        let layer = Layer::record(&bump, literal.as_bytes());
+        let value = parse(&bump, layer, LIMITS).unwrap();
+        let text = value.text().unwrap();
+        let text = text.trim_ascii_start();
+        for length in 0..24 {
+            let expected = text.get(..length).unwrap_or(text);
+            assert_eq!(value.beginning(length).as_deref(), Some(expected), "{literal} {length}");
+        }
+    }
+    let bump = Bump::new();
+    let number = parse(&bump, Layer::record(&bump, b"1"), LIMITS).unwrap();
+    assert_eq!(number.beginning(4), None);
+}
+
+#[test]
 fn surrogates_join_and_stay_apart() {
     for (literal, text, lone) in [
         (r#""\ud83d\ude00""#, "😀".as_bytes(), false),

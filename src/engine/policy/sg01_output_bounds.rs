@@ -111,6 +111,7 @@ use crate::engine::event::{Part, ResultItem, ResultShape};
 use crate::engine::json::{JsonError, JsonErrorKind, JsonLimits, Kind, Value, parse, parse_prefix};
 use crate::engine::layer::Step;
 use crate::engine::state::Call;
+use memchr::memmem;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -502,6 +503,12 @@ fn part_bytes_at_most(part: &Part<'_>) -> usize {
     }
 }
 
+/// Whether so many brackets open in a string, by its bytes as they stand: they may be spelled as escapes.
+fn may_nest(value: Value<'_>, limit: u32) -> bool {
+    let opening = value.raw().iter().filter(|byte| matches!(byte, b'{' | b'[')).count();
+    opening > limit as usize || memmem::find(value.raw(), b"\\u").is_some()
+}
+
 fn is_deeper<'r>(value: Value<'r>, limit: u32, report: &Report<'r>) -> bool {
     let bump = report.bump();
     let limits = JsonLimits { depth: limit, nodes: JsonLimits::default().nodes };
@@ -510,7 +517,7 @@ fn is_deeper<'r>(value: Value<'r>, limit: u32, report: &Report<'r>) -> bool {
         Kind::Array | Kind::Object => {
             parse_prefix(bump, value.layer(), value.span().start, limits).is_err_and(too_deep)
         }
-        Kind::String if truncate::may_hold_container(value) => {
+        Kind::String if truncate::may_hold_container(value) && may_nest(value, limit) => {
             let Some(Ok(layer)) = value.text_layer(bump, Step::Json) else { return false };
             // A text that is not JSON, however many brackets it opens, is only a text.
             parse(bump, layer, limits).is_err_and(too_deep)

@@ -294,6 +294,21 @@ mod tests {
         }
     }
 
+    /// Behind whole blocks and none, for every byte that one begins with.
+    #[test]
+    fn no_sequence_begins_where_none_may() {
+        for behind in ["[0m", "x1b[0m", "\u{7}", "\u{90}x"] {
+            for first in 0..=255u8 {
+                for before in 0..70 {
+                    let text = [&b"plain text\n".repeat(9)[..before], &[first], behind.as_bytes()].concat();
+                    let begins = (0..text.len()).find(|at| sequence_at(&text, *at).is_some());
+                    let stops = std::iter::successors(may_begin(&text, 0), |at| may_begin(&text, at + 1));
+                    assert!(begins.is_none_or(|begins| stops.clone().any(|at| at == begins)), "{text:?}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn nothing_joins_to_a_new_sequence() {
         let text = "\\x1\u{1b}[0mb[31m";

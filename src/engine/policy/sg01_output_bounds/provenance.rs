@@ -10,6 +10,7 @@ use crate::engine::json::{Kind, Value};
 use crate::engine::layer::{Edit, Span, Step};
 use crate::engine::scan::{injection, secrets};
 use crate::engine::state::Call;
+use memchr::memmem;
 
 /// What is put around a content value.
 pub(super) struct Wrapper<'r> {
@@ -96,7 +97,7 @@ fn is_unattributed<'r>(result: &ResultItem<'r>, content: Value<'r>, report: &Rep
 fn carries<'r>(value: Value<'r>, report: &Report<'r>) -> bool {
     let object = match value.kind() {
         Kind::Object => value,
-        Kind::String if truncate::may_hold_container(value) => {
+        Kind::String if truncate::may_hold_container(value) && may_name_source(value) => {
             let Some(Ok(layer)) = value.text_layer(report.bump(), Step::Json) else { return false };
             match truncate::container(report.bump(), layer) {
                 Some(object) => object,
@@ -107,6 +108,11 @@ fn carries<'r>(value: Value<'r>, report: &Report<'r>) -> bool {
     };
     let source = object.get("source").and_then(|source| source.text());
     source.is_some_and(|source| !source.is_empty()) && object.get("content").is_some()
+}
+
+/// Whether a member of that name can stand in a string, by its bytes as they stand: letters may be spelled as escapes.
+fn may_name_source(value: Value<'_>) -> bool {
+    ["source", "\\u"].iter().any(|sign| memmem::find(value.raw(), sign.as_bytes()).is_some())
 }
 
 /// `{"source":…,"tool":…,"url":…,"fetched_at":…,"content":`. Texts of the event stand as they stood; what would take
