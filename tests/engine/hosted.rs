@@ -143,6 +143,9 @@ fn what_was_withheld_can_be_called_once_it_is_approved() {
     assert_eq!(said(&gave, "tool_call").trim(), "allow");
 }
 
+/// A way into a request: what it is called, whose it is, and a request with a tool of that name and description.
+type Way<'w> = (&'w str, &'w str, &'w dyn Fn(&str, &str) -> Value);
+
 /// A server's tool came into a request by another way than its `tools[]`, and no pin was asked.
 #[test]
 fn a_servers_tool_has_its_pin_wherever_a_request_defines_it() {
@@ -172,7 +175,7 @@ fn a_servers_tool_has_its_pin_wherever_a_request_defines_it() {
         body
     };
     let own = |tools: Value| json!({"model": "m", "input": "x", "tools": tools});
-    let ways: [(&str, &str, &dyn Fn(&str, &str) -> Value); 7] = [
+    let ways: [Way<'_>; 7] = [
         ("own", "openai.responses", &|n, d| own(json!([function(n, d)]))),
         ("additional_tools", "openai.responses", &|n, d| responses(more(json!([function(n, d)])))),
         ("namespace", "openai.responses", &|n, d| {

@@ -22,7 +22,7 @@ fn listed() -> String {
         json!({"specversion": "1.0", "id": id, "source": "/a", "type": "io.sluicegate.mcp.message.v1",
             "provider": "mcp", "conversation": "c", "mcpserver": "docs", "direction": direction, "data": data})
     };
-    let tools = serde_json::from_str::<Value>(SEARCH).unwrap();
+    let tools = serde_json::from_str::<Value>(SEARCH).expect("it is there");
     let asks = event("1", "client", json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}));
     let answers = event("2", "server", json!({"jsonrpc": "2.0", "id": 1, "result": {"tools": [tools]}}));
     format!("{asks}\n{answers}\n")
@@ -30,14 +30,18 @@ fn listed() -> String {
 
 /// Runs `check --pins` on a file of that text: exit code, the list's rules and offset of decisions, standard error.
 fn check(pins: &str) -> (Option<i32>, Option<(String, Value)>, String) {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("it is there");
     let path = folder.path().join("pins.jsonl");
-    std::fs::write(&path, pins).unwrap();
-    let output = run(&["check", "--format", "json", "--pins", path.to_str().unwrap(), "-"], listed().as_bytes());
-    let verdicts = text(&output.stdout).lines().map(|l| serde_json::from_str::<Value>(l).unwrap()).collect::<Vec<_>>();
+    std::fs::write(&path, pins).expect("it is there");
+    let output =
+        run(&["check", "--format", "json", "--pins", path.to_str().expect("it is there"), "-"], listed().as_bytes());
+    let verdicts = text(&output.stdout)
+        .lines()
+        .map(|l| serde_json::from_str::<Value>(l).expect("it is there"))
+        .collect::<Vec<_>>();
     let verdict = verdicts.iter().map(|e| &e["value"]).find(|v| v["checkpoint"] == "tool_definitions");
     let said = |v: &Value| {
-        let findings = v["findings"].as_array().unwrap();
+        let findings = v["findings"].as_array().expect("it is there");
         let rules: Vec<String> =
             findings.iter().map(|f| format!("{}={}", f["rule"], f["evidence"]["label"]).replace('"', "")).collect();
         (rules.join(" "), v["policy"]["pins_offset"].clone())
