@@ -247,7 +247,15 @@ fn missing_topics_and_brokers_end_with_4_and_say_what_to_do() {
     assert_eq!(code, Some(4), "{said}");
     assert!(said.contains(&world.verdicts) && said.contains("sluicegate topics apply"), "{said}");
 
+    let verify = |world: &World| {
+        let output = world.command("topics").arg("verify").output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, said) = verify(&world);
+    assert!(code == Some(4) && said.contains(&world.verdicts) && said.contains("sluicegate topics apply"), "{said}");
+
     world.apply();
+    assert_eq!(verify(&world).0, Some(0));
     world.verdicts = unique("nowhere");
     world.write();
     let (code, said) = world.refused();
@@ -263,6 +271,8 @@ fn missing_topics_and_brokers_end_with_4_and_say_what_to_do() {
     assert!(said.contains("sluicegate topics apply"), "{said}");
     let plan = world.command("topics").arg("plan").output().unwrap();
     assert_eq!(plan.status.code(), Some(4));
+    let (code, said) = verify(&world);
+    assert!(code == Some(4) && said.contains(&format!("input topic {} does not exist", world.input)), "{said}");
 
     world.bootstrap = "127.0.0.1:1".to_owned();
     world.write();

@@ -249,6 +249,34 @@ fn validate_takes_policies_alone() {
     }
 }
 
+/// Whoever owns the policies keeps them in a file of their own.
+#[test]
+fn later_configuration_files_win_key_by_key() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = |name: &str, content: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, content).expect("written");
+        path.to_str().expect("a name").to_owned()
+    };
+    let key = file("key", &"0f".repeat(32));
+    let service = file(
+        "service.yaml",
+        &format!("kafka: {{bootstrap_servers: 'b:9092', group: first, inputs: [e]}}\nengine: {{fingerprint_key_file: {key}}}\npolicy: {{bundle: kept, profile: strict}}\n"),
+    );
+    let policy = file("policy.yaml", "kafka: {group: second}\npolicy: {profile: monitor}\n");
+    let output = run(&["validate", "--config", &service, "--config", &policy], b"");
+    let said = text(&output.stdout);
+    assert!(said.starts_with("ok: group second, 1 input topic, profile monitor"), "{said}{}", text(&output.stderr));
+
+    // Whatever is wrong with any of them is said of each by its name.
+    let broken = [file("a.yaml", "kafka: ["), file("b.yaml", "}"), file("c.yaml", "log: {level: info}")];
+    let arguments: Vec<&str> =
+        ["validate"].into_iter().chain(broken.iter().flat_map(|b| ["--config", b.as_str()])).collect();
+    let said = text(&run(&arguments, b"").stderr);
+    assert!(said.contains("a.yaml: not YAML") && said.contains("b.yaml: not YAML"), "{said}");
+    assert!(!said.contains("c.yaml"), "{said}");
+}
+
 #[test]
 fn policies_lists_all_and_shows_one() {
     let list = text(&run(&["policies"], b"").stdout);

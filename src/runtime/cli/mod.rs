@@ -47,7 +47,7 @@ struct Cli {
 /// Options of every command.
 #[derive(clap::Args)]
 struct Global {
-    /// Configuration file (YAML), again for more, of which a later one wins; without one, defaults and environment hold
+    /// Configuration file (YAML), or several, of which the later win key by key; without one, defaults and environment hold
     #[arg(long, global = true, value_name = "FILE")]
     config: Vec<PathBuf>,
     /// Base policy; overrides policy.profile [default: standard]
@@ -91,7 +91,7 @@ enum Command {
     Policies(policies::Args),
     /// Review what servers say of their tools: list, show, diff, export, approve, reject
     Pins(pins::Args),
-    /// Plan or create the topics that the service needs
+    /// Plan, create or verify the topics that the service needs
     Topics(topics::Args),
 }
 

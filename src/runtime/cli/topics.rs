@@ -1,4 +1,4 @@
-//! `topics`: what the service needs of the cluster, shown or made.
+//! `topics`: what the service needs of the cluster, shown, made, or verified.
 
 use super::style::{Cell, Style, Tone, table};
 use super::{Exit, Failure, Global};
@@ -23,6 +23,8 @@ enum Command {
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
         replication: Option<u16>,
     },
+    /// End with exit code 4 unless every topic is there, wide enough, and takes records of the sizes written to it
+    Verify,
 }
 
 pub fn run(global: &Global, args: &Args) -> Result<Exit, Failure> {
@@ -36,7 +38,19 @@ pub fn run(global: &Global, args: &Args) -> Result<Exit, Failure> {
     write!(out, "{}", planned(style, &plans))?;
     let missing: Vec<&str> =
         plans.iter().filter(|p| p.action == Action::MissingInput).map(|p| p.name.as_str()).collect();
+    let open: Vec<&str> = plans.iter().filter(|p| p.action != Action::Nothing).map(|p| p.name.as_str()).collect();
     match args.command {
+        Command::Verify if open.is_empty() => {
+            topics::check(&settings)?;
+            writeln!(out, "\nevery topic is as the service needs it")?;
+        }
+        // An input that is missing is said below, as it is for the others.
+        Command::Verify if missing.is_empty() => {
+            out.flush()?;
+            let text = format!("not in order: {}\n  run `sluicegate topics apply`", open.join(", "));
+            return Err(Failure::Said(Exit::Environment, text));
+        }
+        Command::Verify => {}
         Command::Plan => write!(out, "\n{}", permissions(&settings))?,
         Command::Apply { replication } => {
             topics::apply(&settings, &plans, replication.map_or(-1, i32::from))?;
