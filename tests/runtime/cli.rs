@@ -261,7 +261,9 @@ fn later_configuration_files_win_key_by_key() {
     let key = file("key", &"0f".repeat(32));
     let service = file(
         "service.yaml",
-        &format!("kafka: {{bootstrap_servers: 'b:9092', group: first, inputs: [e]}}\nengine: {{fingerprint_key_file: {key}}}\npolicy: {{bundle: kept, profile: strict}}\n"),
+        &format!(
+            "kafka: {{bootstrap_servers: 'b:9092', group: first, inputs: [e]}}\nengine: {{fingerprint_key_file: {key}}}\npolicy: {{bundle: kept, profile: strict}}\n"
+        ),
     );
     let policy = file("policy.yaml", "kafka: {group: second}\npolicy: {profile: monitor}\n");
     let output = run(&["validate", "--config", &service, "--config", &policy], b"");

@@ -1,0 +1,237 @@
+//! The rendered configuration, judged by the binary that reads it.
+
+use super::fixture::{fresh, read, root};
+use super::render::{CHART, all, items, of_kind, own_containers, pod, refusal, text, with, workload};
+use super::{tools, yaml};
+use serde_json::{Map, Value, json};
+use sluicegate::engine::Limits;
+use sluicegate::runtime::config::{Config, DENIED_PROPERTIES};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+/// Keys that the chart sets from values of its own, or that stand in a file of their own.
+const OWNED: [&str; 7] = [
+    "policy",
+    "http",
+    "kafka.instance",
+    "kafka.security_protocol",
+    "kafka.sasl",
+    "kafka.ca_file",
+    "engine.fingerprint_key_file",
+];
+
+/// Writes what the pod would find below `/etc/sluicegate` into a folder, and runs the container's command there.
+fn run(objects: &[Value], container: &Value, folder: &Path, instead_of_run: &[&str]) -> (bool, String) {
+    let moved = |text: &str| text.replace("/etc/sluicegate", &folder.display().to_string());
+    let (_, spec) = pod(workload(objects)).expect("a pod");
+    for mount in items(container, "/volumeMounts") {
+        let at = moved(text(mount, "/mountPath"));
+        std::fs::create_dir_all(&at).expect("a folder");
+        let volume = items(spec, "/volumes").find(|v| v["name"] == mount["name"]).expect("a volume");
+        for key in items(volume, "/secret/items").chain(items(volume, "/configMap/items")) {
+            let secret = if text(key, "/path") == "fingerprint.key" { "0f".repeat(32) } else { "not a secret".into() };
+            std::fs::write(Path::new(&at).join(text(key, "/path")), secret).expect("written");
+        }
+        let map =
+            of_kind(objects, "ConfigMap").into_iter().find(|m| m["metadata"]["name"] == volume["configMap"]["name"]);
+        for (file, content) in map.and_then(|m| m["data"].as_object()).into_iter().flatten() {
+            std::fs::write(Path::new(&at).join(file), moved(content.as_str().expect("text"))).expect("written");
+        }
+    }
+    let mut arguments: Vec<String> = items(container, "/args").filter_map(Value::as_str).map(moved).collect();
+    arguments.splice(..1, instead_of_run.iter().map(|s| (*s).to_owned()));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sluicegate"));
+    command.args(arguments).env("SLUICEGATE__KAFKA__INSTANCE", "gate-sluicegate-0");
+    let output = command.output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    (output.status.success(), said)
+}
+
+/// With the arguments of the container, where `validate` stands for `run`.
+#[test]
+fn the_binary_takes_every_configuration() {
+    let Some(all) = all() else { return };
+    let mut taken = 0;
+    for case in all.iter().filter(|c| c.values["existingConfigMap"].is_null()) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (_, spec) = pod(workload(&case.objects)).expect("a pod");
+        let container = own_containers(spec).next().expect("a container");
+        let (fine, said) = run(&case.objects, container, folder.path(), &["validate"]);
+        let group = case.values.pointer("/config/kafka/group").and_then(Value::as_str).unwrap_or("sluicegate");
+        assert!(fine && said.starts_with(&format!("ok: group {group}, ")), "{}: {said}", case.file);
+        let profile = case.values.pointer("/policy/profile").and_then(Value::as_str).unwrap_or("standard");
+        let wanted = if case.values["extraArgs"].is_null() { profile } else { "monitor" };
+        assert!(said.contains(&format!("profile {wanted}")), "{}: {said}", case.file);
+        taken += 1;
+    }
+    println!("{taken} rendered configurations taken by `sluicegate validate`");
+    assert!(taken >= 10);
+}
+
+/// A mistake in the policy's own file is found by the command that the test pod runs, and named.
+#[test]
+fn the_test_pod_finds_what_is_wrong() {
+    let Some(helm) = tools::helm() else { return };
+    let objects = with(helm, &root(CHART), "policy: {policies: {SG99: {}}}\n").expect("it renders");
+    let tests = of_kind(&objects, "Pod");
+    let container = own_containers(&tests[0]["spec"]).next().expect("a container");
+    assert_eq!(container["name"], "validate");
+    let folder = tempfile::tempdir().expect("a folder");
+    let (fine, said) = run(&objects, container, folder.path(), &["validate"]);
+    assert!(!fine && said.contains("SG99"), "{said}");
+    // The commands of test and Job exist, with these options.
+    let job = with(helm, &root(CHART), "topicsJob: {enabled: true, replication: 3}\n").expect("it renders");
+    for object in [tests[0], of_kind(&job, "Job")[0]] {
+        let (_, spec) = pod(object).expect("a pod");
+        for container in own_containers(spec) {
+            let arguments = items(container, "/args").filter_map(Value::as_str);
+            let mut command = Command::new(env!("CARGO_BIN_EXE_sluicegate"));
+            let output = command.args(arguments).arg("--help").output().expect("it starts");
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        }
+    }
+}
+
+/// What follows from other values, in the file.
+#[test]
+fn credentials_listener_and_memory_reach_the_file() {
+    let Some(all) = all() else { return };
+    let of = |number: &str| {
+        let case = all.iter().find(|c| c.file.starts_with(number)).expect("the case");
+        let maps = of_kind(&case.objects, "ConfigMap");
+        yaml::document(maps.iter().find_map(|m| m["data"]["sluicegate.yaml"].as_str()).expect("a file"))
+    };
+    let plain = of("01");
+    assert_eq!(plain["kafka"]["security_protocol"], "plaintext");
+    assert!(plain["kafka"]["sasl"].is_null() && plain["kafka"]["ca_file"].is_null());
+    assert_eq!(plain["state"]["max_bytes"], (1_u64 << 30) * 40 / 100);
+    assert_eq!(plain["http"]["listen"], "0.0.0.0:9464");
+    let scram = of("02");
+    assert_eq!(scram["kafka"]["security_protocol"], "sasl_ssl");
+    assert_eq!(scram["kafka"]["sasl"]["mechanism"], "SCRAM-SHA-512");
+    let mutual = of("03");
+    assert_eq!(mutual["kafka"]["security_protocol"], "ssl");
+    assert!(mutual["kafka"]["properties"]["ssl.key.location"].is_string());
+    assert_eq!(mutual["state"]["max_bytes"], (2_u64 << 30) * 25 / 100);
+    // What is set is kept: no float, no other notation.
+    assert_eq!(of("04")["engine"]["limits"]["record_bytes"], 16_777_216);
+    assert_eq!(of("04")["state"]["max_bytes"], 256 << 20);
+    assert_eq!(of("11")["http"]["listen"], "[::]:9999");
+}
+
+fn leaves<'a>(value: &'a Value, path: &str, into: &mut Vec<(String, &'a Value)>) {
+    match value.as_object() {
+        Some(map) if !map.is_empty() => {
+            for (key, value) in map {
+                leaves(value, &if path.is_empty() { key.clone() } else { format!("{path}.{key}") }, into);
+            }
+        }
+        _ => into.push((path.to_owned(), value)),
+    }
+}
+
+/// Defaults that stand in `values.yaml` or in a template are those of the binary.
+#[test]
+fn defaults_are_those_of_the_binary() {
+    let values = yaml::document(&read(root(CHART).join("values.yaml")));
+    let defaults = serde_json::to_value(Config::default()).expect("JSON");
+    let mut own = Vec::new();
+    leaves(&values["config"], "", &mut own);
+    assert!(own.len() > 8);
+    for (path, value) in own {
+        let default = defaults.pointer(&format!("/{}", path.replace('.', "/")));
+        // People read logs at a terminal, pods' logs are read by machines.
+        let expected = if path == "log.format" { Some(&Value::String("json".into())) } else { default };
+        assert_eq!(expected, Some(value), "config.{path}");
+    }
+    assert_eq!(values["policy"]["profile"], defaults["policy"]["profile"]);
+    assert_eq!(
+        format!("{}:{}", text(&values, "/http/address"), values["http"]["port"]),
+        text(&defaults, "/http/listen")
+    );
+    let said = read(root(CHART).join("templates/validate.yaml"));
+    let conversation = format!("\"conversation_bytes\" {} .Values.config", Limits::default().conversation_bytes);
+    assert!(said.contains(&conversation), "{conversation}");
+}
+
+/// The properties of librdkafka that are refused, with the reasons of the one list.
+#[test]
+fn the_refused_properties_are_fresh() {
+    let mut file = String::from(
+        "# Made from src/runtime/config/properties.rs by `UPDATE=1 cargo test --release --test deploy fresh`; do not edit.\n\
+         properties:\n",
+    );
+    for (name, why) in DENIED_PROPERTIES {
+        let _ = writeln!(file, "  - name: {}\n    why: {}", json!(name), json!(why));
+    }
+    fresh(&format!("{CHART}/files/denied-properties.yaml"), &file);
+}
+
+/// A section of the configuration as a schema: closed, so that a mistyped key is refused before anything starts.
+fn schema(defaults: &Value, path: &str, page: &str) -> Value {
+    let Some(map) = defaults.as_object() else { return scalar(defaults, path, page) };
+    // A map whose names the operator gives.
+    if map.is_empty() {
+        return json!({ "type": "object" });
+    }
+    let mut properties = Map::new();
+    for (key, value) in map {
+        let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+        if !OWNED.contains(&path.as_str()) {
+            properties.insert(key.clone(), schema(value, &path, page));
+        }
+    }
+    json!({ "type": "object", "additionalProperties": false, "properties": properties })
+}
+
+fn scalar(default: &Value, path: &str, page: &str) -> Value {
+    let row = page.lines().find(|l| l.starts_with(&format!("| `{path}` |"))).unwrap_or_default();
+    if let Some((_, choices)) = row.split_once("One of ") {
+        let choices: Vec<&str> = choices.split('`').skip(1).step_by(2).collect();
+        return json!({ "type": "string", "enum": choices });
+    }
+    let time = |text: &str| text.ends_with('s') && text.starts_with(|c: char| c.is_ascii_digit());
+    match default {
+        Value::Bool(_) => json!({ "type": "boolean" }),
+        Value::Number(_) => json!({ "type": "integer", "minimum": 0 }),
+        Value::String(text) if time(text) => {
+            json!({ "type": ["string", "integer"], "pattern": "^[0-9]+ ?(ms|s|m|h)?$" })
+        }
+        Value::String(_) => json!({ "type": "string" }),
+        Value::Array(_) => json!({ "type": "array", "items": { "type": "string" } }),
+        _ => json!({}),
+    }
+}
+
+/// The schema knows the sections `config` and `policy` as the binary does.
+#[test]
+fn the_schema_of_the_values_is_fresh() {
+    let path = format!("{CHART}/values.schema.json");
+    let mut schema_file: Value = serde_json::from_str(&read(root(&path))).expect("JSON");
+    let mut defaults = serde_json::to_value(Config::default()).expect("JSON");
+    let policy = defaults["policy"].take();
+    let page = read(root("docs/configuration.md"));
+    let mut config = schema(&defaults, "", &page);
+    config["properties"]["kafka"]["properties"]["properties"] =
+        json!({ "type": "object", "additionalProperties": { "type": ["string", "number", "boolean"] } });
+    schema_file["definitions"] = json!({ "config": config, "policy": schema(&policy, "policy", &page) });
+    let mut expected = serde_json::to_string_pretty(&schema_file).expect("JSON");
+    expected.push('\n');
+    fresh(&path, &expected);
+}
+
+/// What the chart owns is refused under `config`, and the values that stand for it are named in `values.yaml`.
+#[test]
+fn keys_of_the_chart_cannot_be_set_twice() {
+    let Some(helm) = tools::helm() else { return };
+    let about = read(root(CHART).join("values.yaml"));
+    for owned in OWNED {
+        assert!(about.contains(&format!("`{owned}`")), "{owned}");
+        let mut parts: Vec<&str> = owned.split('.').collect();
+        let last = parts.pop().expect("a key");
+        let value = parts.iter().rev().fold(json!({ last: {} }), |inner, part| json!({ *part: inner }));
+        let refused = refusal(helm, &json!({ "config": value }).to_string());
+        assert!(refused.contains(&format!("'{last}' not allowed")), "{owned}: {refused}");
+    }
+}

@@ -1,0 +1,148 @@
+//! Every message of `validate.yaml` is reached, names the value to change, and stands beside all others.
+
+use super::fixture::{read, root};
+use super::render::{CHART, refusal, with};
+use super::tools;
+use std::path::Path;
+
+/// Values over the first case, and how the message begins that they cause.
+const REFUSED: [(&str, &str); 26] = [
+    ("image: {repository: ''}", "image.repository: missing: set it to where you pushed the image"),
+    ("config: {kafka: {bootstrap_servers: ' '}}", "config.kafka.bootstrap_servers: missing: set it to host:port"),
+    ("config: {kafka: {inputs: []}}", "config.kafka.inputs: missing: list the topics"),
+    (
+        "fingerprintKey: {existingSecret: ''}",
+        "fingerprintKey.existingSecret: missing: make one with `kubectl -n agents create secret generic sluicegate-fingerprint --from-literal=fingerprint.key=$(openssl rand -hex 32)`",
+    ),
+    ("sasl: {mechanism: PLAIN, existingSecret: s}", "sasl.username: missing: sasl.mechanism PLAIN needs it"),
+    ("sasl: {mechanism: PLAIN, username: u}", "sasl.existingSecret: missing: sasl.mechanism PLAIN needs it"),
+    ("sasl: {username: u}", "sasl.mechanism: missing: without it"),
+    (
+        "tls: {enabled: true, ca: {existingSecret: a, existingConfigMap: b}}",
+        "tls.ca: set existingSecret or existingConfigMap",
+    ),
+    ("tls: {client: {existingSecret: a}}", "tls.enabled: false: set it to true"),
+    (
+        "config: {kafka: {properties: {isolation.level: read_uncommitted}}}",
+        "config.kafka.properties.isolation.level: not allowed: inputs and state are read with read_committed",
+    ),
+    (
+        "config: {kafka: {properties: {max.in.flight.requests.per.connection: 9}}}",
+        "config.kafka.properties.max.in.flight.requests.per.connection: not allowed: order",
+    ),
+    (
+        "workload: {kind: Deployment}\nconfig: {kafka: {static_membership: true}}",
+        "config.kafka.static_membership: needs workload.kind StatefulSet",
+    ),
+    (
+        "config: {worker: {drain_timeout: 40000}}",
+        "config.worker.drain_timeout: 40000: must not exceed config.kafka.session_timeout (30s)",
+    ),
+    ("terminationGracePeriodSeconds: 59", "terminationGracePeriodSeconds: 59: must be at least 60: "),
+    (
+        "terminationGracePeriodSeconds: 159\nconfig: {worker: {transaction_timeout: 2m}}",
+        "terminationGracePeriodSeconds: 159: must be at least 165: ",
+    ),
+    ("autoscaling: {enabled: true}", "inputPartitions: missing: autoscaling needs the number"),
+    (
+        "inputPartitions: 11\nconfig: {worker: {count: 2}}\nautoscaling: {enabled: true}",
+        "autoscaling.maxReplicas: 6 pods of 2 threads (config.worker.count) are more than the 11 partitions",
+    ),
+    ("inputPartitions: 3\nreplicaCount: 4", "replicaCount: 4 pods of 1 threads"),
+    (
+        "inputPartitions: 9\nautoscaling: {enabled: true, minReplicas: 7}",
+        "autoscaling.minReplicas: 7: must not exceed autoscaling.maxReplicas (6)",
+    ),
+    (
+        "inputPartitions: 9\nautoscaling: {enabled: true, engine: keda}",
+        "autoscaling.keda.serverAddress: missing: the address of the Prometheus",
+    ),
+    ("resources: {limits: {memory: 1.5Gi}}", "resources.limits.memory: 1.5Gi: must be a whole number with a unit"),
+    (
+        "inputPartitions: 200",
+        "inputPartitions: 200: each gets 2147483 bytes of state, less than one conversation may take (4194304)",
+    ),
+    ("podDisruptionBudget: {maxUnavailable: 0%}", "podDisruptionBudget.maxUnavailable: 0 would block every drain"),
+    ("podMonitor: {enabled: true}\nserviceMonitor: {enabled: true}", "serviceMonitor.enabled: the PodMonitor scrapes"),
+    ("service: {enabled: false}\nserviceMonitor: {enabled: true}", "service.enabled: false: a ServiceMonitor needs it"),
+    (
+        "existingConfigMap: {name: a}\nnetworkPolicy: {enabled: true}",
+        "networkPolicy.brokerPorts: missing: with existingConfigMap",
+    ),
+];
+
+/// The texts of the messages: what stands between placeholders.
+fn messages() -> Vec<String> {
+    let file = read(root(CHART).join("templates/validate.yaml"));
+    let appended = file.split("{{- $p = append $p ").skip(1);
+    appended
+        .map(|rest| {
+            let text = rest.split('"').nth(1).expect("a text");
+            text.split('%')
+                .max_by_key(|part| part.len())
+                .expect("a part")
+                .trim_start_matches(['s', 'd', 'v'])
+                .to_owned()
+        })
+        .collect()
+}
+
+fn lines(helm: &Path, values: &str) -> Vec<String> {
+    let said = refusal(helm, values);
+    let inside = said.lines().skip_while(|l| !l.contains("to repair in the values:")).skip(1);
+    inside.take_while(|l| l.starts_with("  ")).map(|l| l.trim().to_owned()).collect()
+}
+
+#[test]
+fn every_message_is_reached_alone_and_names_a_value() {
+    let Some(helm) = tools::helm() else { return };
+    let mut reached = Vec::new();
+    for (values, expected) in REFUSED {
+        let found = lines(helm, values);
+        assert_eq!(found.len(), 1, "{values}: {found:#?}");
+        assert!(found[0].starts_with(expected), "{values}: {}\nshould begin with\n{expected}", found[0]);
+        reached.extend(found);
+    }
+    let messages = messages();
+    assert!(messages.len() > 20, "{messages:#?}");
+    for message in &messages {
+        assert!(reached.iter().any(|line| line.contains(message.as_str())), "no case reaches {message:?}");
+    }
+    let known = read(root(CHART).join("values.yaml"));
+    for line in &reached {
+        let path = line.split(": ").next().expect("a path");
+        let last = path.split('.').next_back().expect("a key");
+        let named = known.contains(&format!("{last}:")) || path.starts_with("config.kafka.properties.");
+        assert!(named, "{path} is no value");
+    }
+    println!("{} messages, {} cases", messages.len(), REFUSED.len());
+}
+
+/// The operator repairs all of it in one go.
+#[test]
+fn all_problems_are_told_at_once() {
+    let Some(helm) = tools::helm() else { return };
+    let values = "image: {repository: ''}\nconfig: {kafka: {inputs: []}}\nsasl: {mechanism: PLAIN}\n\
+                  podDisruptionBudget: {maxUnavailable: 0}\n";
+    let found = lines(helm, values);
+    assert_eq!(found.len(), 5, "{found:#?}");
+}
+
+/// What is no mistake is not refused.
+#[test]
+fn what_is_fine_is_not_refused() {
+    let Some(helm) = tools::helm() else { return };
+    for values in [
+        "terminationGracePeriodSeconds: 60",
+        "config: {worker: {drain_timeout: 30s}}\nterminationGracePeriodSeconds: 65",
+        "inputPartitions: 102",
+        "inputPartitions: 2\nreplicaCount: 2",
+        "resources: {limits: {memory: null}}\ninputPartitions: 5000",
+        "resources: {limits: {memory: 1073741824}}",
+        "config: {kafka: {properties: {fetch.min.bytes: 1}}}",
+        "existingConfigMap: {name: a}\nconfig: {kafka: {inputs: [], bootstrap_servers: ''}}",
+        "replicaCount: 1",
+    ] {
+        with(helm, &root(CHART), values).unwrap_or_else(|e| panic!("{values}: {e}"));
+    }
+}

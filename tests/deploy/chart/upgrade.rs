@@ -1,0 +1,112 @@
+//! What an upgrade may not change, and what must make it replace pods.
+
+use super::fixture::{read, root};
+use super::render::{CHART, copy, items, kind, name, of_kind, pod, text, with, workload};
+use super::tools;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Fields that Kubernetes refuses to change, by object.
+fn immutable(objects: &[Value]) -> BTreeMap<String, Value> {
+    let of = |object: &Value| match kind(object) {
+        "StatefulSet" => Some(json!([
+            object["spec"]["selector"],
+            object["spec"]["serviceName"],
+            object["spec"]["podManagementPolicy"],
+            object["spec"]["volumeClaimTemplates"],
+        ])),
+        "Deployment" => Some(object["spec"]["selector"].clone()),
+        "Service" => Some(object["spec"]["clusterIP"].clone()),
+        _ => None,
+    };
+    objects.iter().filter_map(|o| Some((format!("{} {}", kind(o), name(o)), of(o)?))).collect()
+}
+
+const NEXT: &str = "image: {tag: 9.9.9}\ncommonLabels: {team: other}\nreplicaCount: 5\npodLabels: {a: b}\nhttp: {port: 9999}\n\
+                    config: {kafka: {group: other}}\npolicy: {profile: strict}\npodMonitor: {enabled: true}\n";
+
+#[test]
+fn selectors_are_stable() {
+    let Some(helm) = tools::helm() else { return };
+    let next = copy();
+    let manifest = next.path().join("Chart.yaml");
+    let text = read(&manifest)
+        .replace("version: 0.1.0", "version: 9.9.9")
+        .replace("appVersion: \"0.1.0\"", "appVersion: \"9.9.9\"");
+    assert!(text.contains("version: 9.9.9") && text.contains("appVersion: \"9.9.9\""));
+    std::fs::write(&manifest, text).expect("written");
+    for kind in ["StatefulSet", "Deployment"] {
+        let of = format!("workload: {{kind: {kind}}}\n");
+        let before = with(helm, &root(CHART), &of).expect("it renders");
+        let after = with(helm, next.path(), &format!("{of}{NEXT}")).expect("it renders");
+        assert_eq!(immutable(&before), immutable(&after), "{kind}");
+        // And what they are today stays so in all versions to come.
+        let expected = json!({ "matchLabels": {
+            "app.kubernetes.io/name": "sluicegate",
+            "app.kubernetes.io/instance": "gate",
+            "app.kubernetes.io/component": "service",
+        }});
+        assert_eq!(workload(&before)["spec"]["selector"], expected);
+    }
+}
+
+/// A Job cannot be changed: what changes it changes its name.
+#[test]
+fn a_job_is_never_changed() {
+    let Some(helm) = tools::helm() else { return };
+    let job = |values: &str| {
+        let objects = with(helm, &root(CHART), &format!("topicsJob: {{enabled: true, replication: 1}}\n{values}"));
+        let objects = objects.expect("it renders");
+        let job = of_kind(&objects, "Job")[0];
+        (name(job).to_owned(), job["spec"]["template"]["spec"].clone())
+    };
+    let first = job("");
+    assert_eq!(first, job("replicaCount: 3\n"), "what does not concern it leaves it");
+    let changes = [
+        "config: {kafka: {group: other}}\n",
+        "image: {tag: 9.9.9}\n",
+        "extraVolumes: [{name: a, emptyDir: {}}]\n",
+        "extraEnv: [{name: A, value: b}]\n",
+        "existingConfigMap: {name: other}\n",
+        "test: {resources: {limits: {memory: 1Gi}}}\n",
+    ];
+    for change in changes {
+        let next = job(change);
+        assert_ne!(next.0, first.0, "{change}");
+        assert!(next.1 != first.1 || change.contains("kafka"), "{change}: the pod is another");
+    }
+}
+
+/// A changed configuration replaces the pods; what does not concern them does not.
+#[test]
+fn checksums_follow_the_configuration() {
+    let Some(helm) = tools::helm() else { return };
+    let sums = |values: &str| {
+        let objects = with(helm, &root(CHART), values).expect("it renders");
+        let set = workload(&objects).clone();
+        let of = |what: &str| text(&set, &format!("/spec/template/metadata/annotations/checksum~1{what}")).to_owned();
+        (of("config"), of("policy"))
+    };
+    let first = sums("");
+    assert_eq!((first.0.len(), first.1.len()), (64, 64));
+    let group = sums("config: {kafka: {group: other}}\n");
+    assert!(group.0 != first.0 && group.1 == first.1);
+    let policy = sums("policy: {profile: strict}\n");
+    assert!(policy.0 == first.0 && policy.1 != first.1);
+    // Memory and listener reach the file too.
+    assert_ne!(sums("resources: {limits: {memory: 2Gi}}\n").0, first.0);
+    assert_eq!(sums("replicaCount: 4\n"), first);
+    assert_eq!(sums("existingConfigMap: {name: a}\n").0, "", "what it holds is not known");
+    assert_eq!(sums("existingPolicyConfigMap: {name: a}\n").1, "");
+}
+
+/// Everything that is rendered twice is the same: no time, no chance.
+#[test]
+fn rendering_is_reproducible() {
+    let Some(helm) = tools::helm() else { return };
+    let again = || with(helm, &root(CHART), "topicsJob: {enabled: true}\n").expect("it renders");
+    let first = again();
+    assert_eq!(first, again());
+    let (_, spec) = pod(workload(&first)).expect("a pod");
+    assert!(items(spec, "/containers").count() == 1);
+}

@@ -1,0 +1,11 @@
+//! What an operator installs and looks at: made from the code, and tried on the real tools.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests read files and clocks, run tools, and fail by panicking"
+)]
+
+mod chart;
