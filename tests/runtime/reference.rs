@@ -146,7 +146,7 @@ fn the_configuration_reference_is_fresh() {
     let source = source();
     let defaults = serde_json::to_value(Config::default()).unwrap_or_else(|e| panic!("{e}"));
     let mut page = String::from(
-        "# Configuration\n\nMade from the structs that read it; do not edit. The file is YAML. Each key can also be set from the environment: \
+        "# Configuration\n\nMade from the structs that read it; do not edit. The file is YAML. `--config` may be given several times: the later file wins, key by key. Each key can also be set from the environment: \
          `SLUICEGATE__`, then its path in upper case with two underscores between the parts, as in `SLUICEGATE__KAFKA__GROUP=gate-2`. An \
          unknown key is an error that names its path; all problems of a file are listed at once (`sluicegate validate`). `–`: no default. The \
          options of each policy, with their bounds, stand on its [page](policies/README.md).\n",

@@ -173,17 +173,15 @@ metadata:
     {{- $own := include "sluicegate.labels" (list . "service") | fromYaml }}
     {{- toYaml (merge $own (include "sluicegate.rendered" (list . .Values.podLabels) | fromYaml)) | nindent 4 }}
   annotations:
-    # A changed configuration replaces the pods. What an existing ConfigMap holds is not known here.
+    {{- /* A changed configuration replaces the pods. What an existing ConfigMap holds is not known here. */}}
+    {{- $notes := dict "kubectl.kubernetes.io/default-container" "sluicegate" }}
     {{- if not .Values.existingConfigMap.name }}
-    checksum/config: {{ include "sluicegate.config" . | sha256sum }}
+    {{- $_ := set $notes "checksum/config" (include "sluicegate.config" . | sha256sum) }}
     {{- end }}
     {{- if not .Values.existingPolicyConfigMap.name }}
-    checksum/policy: {{ toYaml .Values.policy | sha256sum }}
+    {{- $_ := set $notes "checksum/policy" (toYaml .Values.policy | sha256sum) }}
     {{- end }}
-    kubectl.kubernetes.io/default-container: sluicegate
-    {{- with merge (include "sluicegate.rendered" (list . .Values.podAnnotations) | fromYaml) (deepCopy .Values.commonAnnotations) }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
+    {{- toYaml (merge $notes (include "sluicegate.rendered" (list . .Values.podAnnotations) | fromYaml) (deepCopy .Values.commonAnnotations)) | nindent 4 }}
 spec:
   {{- include "sluicegate.podBase" . | nindent 2 }}
   terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds | default (include "sluicegate.minGrace" .) | int64 }}

@@ -2,6 +2,7 @@
 
 use super::fixture::{fresh, read, root};
 use super::render::{CHART, all, items, of_kind, own_containers, pod, refusal, text, with, workload};
+use super::values::described;
 use super::{tools, yaml};
 use serde_json::{Map, Value, json};
 use sluicegate::engine::Limits;
@@ -189,8 +190,16 @@ fn scalar(default: &Value, path: &str, page: &str) -> Value {
     let row = page.lines().find(|l| l.starts_with(&format!("| `{path}` |"))).unwrap_or_default();
     if let Some((_, choices)) = row.split_once("One of ") {
         let choices: Vec<&str> = choices.split('`').skip(1).step_by(2).collect();
-        return json!({ "type": "string", "enum": choices });
+        return json!({ "type": "string", "enum": choices, "description": row.split('|').nth(3).unwrap_or_default().trim() });
     }
+    let mut of = kind_of(default);
+    if let Some(said) = row.split('|').nth(3) {
+        of["description"] = said.trim().into();
+    }
+    of
+}
+
+fn kind_of(default: &Value) -> Value {
     let time = |text: &str| text.ends_with('s') && text.starts_with(|c: char| c.is_ascii_digit());
     match default {
         Value::Bool(_) => json!({ "type": "boolean" }),
@@ -204,7 +213,25 @@ fn scalar(default: &Value, path: &str, page: &str) -> Value {
     }
 }
 
-/// The schema knows the sections `config` and `policy` as the binary does.
+/// Puts what `values.yaml` says of its values into the schema, where editors show it.
+fn describe(schema: &mut Value) {
+    for (path, _, said) in described() {
+        let mut at = String::new();
+        for part in path.split('.') {
+            at = match schema.pointer(&at).expect("a place")["$ref"].as_str() {
+                Some(reference) => reference.trim_start_matches('#').to_owned(),
+                None => at,
+            } + &format!("/properties/{part}");
+        }
+        let place = schema.pointer_mut(&at).unwrap_or_else(|| panic!("{path} is not in the schema"));
+        // Beside a reference, draft 7 reads nothing.
+        if place["$ref"].is_null() {
+            place["description"] = said.into();
+        }
+    }
+}
+
+/// The schema knows the sections `config` and `policy` as the binary does, and every value.
 #[test]
 fn the_schema_of_the_values_is_fresh() {
     let path = format!("{CHART}/values.schema.json");
@@ -216,6 +243,7 @@ fn the_schema_of_the_values_is_fresh() {
     config["properties"]["kafka"]["properties"]["properties"] =
         json!({ "type": "object", "additionalProperties": { "type": ["string", "number", "boolean"] } });
     schema_file["definitions"] = json!({ "config": config, "policy": schema(&policy, "policy", &page) });
+    describe(&mut schema_file);
     let mut expected = serde_json::to_string_pretty(&schema_file).expect("JSON");
     expected.push('\n');
     fresh(&path, &expected);

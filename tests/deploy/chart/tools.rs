@@ -43,7 +43,7 @@ fn run(command: &mut Command, what: &str) -> Result<(), String> {
     Err(format!("{what} failed: {}", said.lines().last().unwrap_or_default()))
 }
 
-fn told<'a>(result: &'a Result<PathBuf, String>) -> Option<&'a Path> {
+fn told(result: &Result<PathBuf, String>) -> Option<&Path> {
     match result {
         Ok(path) => Some(path),
         Err(reason) => {
