@@ -134,6 +134,8 @@ fn files_that_are_named_are_mounted() {
                     let volume = volumes.get(text(mount, "/name"));
                     let volume = volume.unwrap_or_else(|| panic!("{} {}: {mount}", case.file, name(object)));
                     assert!(mount["subPath"].is_null(), "{}: a file that would not follow a change", case.file);
+                    let ours = text(mount, "/mountPath").starts_with("/etc/sluicegate/");
+                    assert!(!ours || mount["readOnly"] == true, "{}: {mount}", case.file);
                     places.insert(text(mount, "/mountPath"), *volume);
                     used.insert(text(mount, "/name"));
                 }
@@ -202,6 +204,32 @@ fn what_refers_by_name_finds_its_object() {
             }
         }
     }
+}
+
+/// The brokers' ports are open, each once, and a port that is not said is Kafka's.
+#[test]
+fn the_network_policy_opens_the_ports_of_the_brokers() {
+    let Some(all) = all() else { return };
+    let mut seen = 0;
+    for case in all {
+        for policy in of_kind(&case.objects, "NetworkPolicy") {
+            seen += 1;
+            let ports: Vec<i64> = items(policy, "/spec/egress/1/ports").filter_map(|p| p["port"].as_i64()).collect();
+            let expected: &[i64] = match &case.file[..2] {
+                "08" => &[9092, 9093],
+                "09" => &[9094, 9095],
+                _ => &[9092],
+            };
+            assert_eq!(ports, expected, "{}", case.file);
+            let names = items(policy, "/spec/egress/0/ports").map(|p| (text(p, "/protocol"), p["port"].as_i64()));
+            assert_eq!(names.collect::<Vec<_>>(), [("UDP", Some(53)), ("TCP", Some(53))]);
+            // A rule without ports would open all of them.
+            let rules = || items(policy, "/spec/egress").chain(items(policy, "/spec/ingress"));
+            assert!(rules().take(2).all(|rule| items(rule, "/ports").next().is_some()), "{}", case.file);
+            assert_eq!(policy["spec"]["policyTypes"], serde_json::json!(["Ingress", "Egress"]));
+        }
+    }
+    assert_eq!(seen, 3);
 }
 
 /// Names are labels of DNS, once each, and everything is in the release's namespace.

@@ -81,6 +81,8 @@ fn the_test_pod_finds_what_is_wrong() {
     let folder = tempfile::tempdir().expect("a folder");
     let (fine, said) = run(&objects, container, folder.path(), &["validate"]);
     assert!(!fine && said.contains("SG99"), "{said}");
+    let said: Vec<&str> = items(tests[0], "/spec/containers/0/args").filter_map(Value::as_str).take(2).collect();
+    assert_eq!(said, ["topics", "verify"]);
     // The commands of test and Job exist, with these options.
     let job = with(helm, &root(CHART), "topicsJob: {enabled: true, replication: 3}\n").expect("it renders");
     for object in [tests[0], of_kind(&job, "Job")[0]] {

@@ -1,7 +1,9 @@
 //! Kinds of operators, field by field: no schema of Kubernetes knows them. And what scales and what is stopped.
 
 use super::fixture::{read, root};
-use super::render::{CHART, all, copy, items, kind, name, of_kind, one, own_containers, pod, text, with, workload};
+use super::render::{
+    CHART, DASHBOARD, all, copy, items, kind, name, of_kind, one, own_containers, pod, text, with, workload,
+};
 use super::{tools, yaml};
 use serde_json::{Value, json};
 use sluicegate::runtime::config::Time;
@@ -123,16 +125,19 @@ fn monitors_have_the_fields_of_the_operator() {
             let spec = &object["spec"];
             let further: Vec<&str> =
                 values["spec"].as_object().into_iter().flatten().map(|(k, _)| k.as_str()).collect();
-            fields(spec, &[&["jobLabel", "namespaceSelector", "selector", list], further.as_slice()].concat());
-            assert_eq!(spec["jobLabel"], "app.kubernetes.io/name", "alerts and dashboards match the job");
+            fields(spec, &[&["namespaceSelector", "selector", list], further.as_slice()].concat());
             assert_eq!(spec["namespaceSelector"], json!({ "matchNames": ["agents"] }));
             let endpoints: Vec<&Value> = items(spec, &format!("/{list}")).collect();
             assert_eq!(endpoints.len(), 1);
             for (key, value) in [("interval", &values["interval"]), ("scrapeTimeout", &values["scrapeTimeout"])] {
                 assert_eq!(&endpoints[0][key], value, "{}", case.file);
             }
+            // Alerts and dashboards go by the job: each release is one of its own, whatever else is relabelled.
+            let relabelled: Vec<&Value> = items(endpoints[0], "/relabelings").collect();
+            assert_eq!(relabelled[0], &json!({ "targetLabel": "job", "replacement": "agents/gate-sluicegate" }));
+            assert!(relabelled[1..].iter().copied().eq(items(values, "/endpoint/relabelings")), "{}", case.file);
             for (key, value) in values["endpoint"].as_object().expect("further fields") {
-                assert_eq!(&endpoints[0][key], value, "{}", case.file);
+                assert!(key == "relabelings" || &endpoints[0][key] == value, "{}: {key}", case.file);
             }
             assert_eq!(object["metadata"]["labels"]["release"], "prometheus");
         }
@@ -147,7 +152,12 @@ fn alerts_get_labels_and_can_be_left_out() {
     let chart = copy();
     let values = "prometheusRule: {enabled: true, labels: {release: p}, additionalRuleLabels: {team: agents, severity: all}, \
                   disabledAlerts: [SluicegateLabelOverflow]}\n";
-    let objects = with(helm, chart.path(), values).expect("it renders");
+    let values = format!("{values}dashboards: {{enabled: true}}\n");
+    let objects = with(helm, chart.path(), &values).expect("it renders");
+    let map = of_kind(&objects, "ConfigMap").into_iter().find(|m| name(m) == "gate-sluicegate-dashboard-1-overview");
+    let map = map.expect("a dashboard");
+    assert_eq!(text(map, "/data/1-overview.json"), DASHBOARD);
+    assert_eq!(map["metadata"]["labels"]["grafana_dashboard"], "1");
     let rule = one(&objects, "PrometheusRule");
     assert_eq!(rule["apiVersion"], "monitoring.coreos.com/v1");
     assert_eq!(rule["metadata"]["labels"]["release"], "p");
@@ -157,7 +167,7 @@ fn alerts_get_labels_and_can_be_left_out() {
             { "record": "sluicegate:rate", "expr": "sum(rate(sluicegate_verdicts_total[5m]))" },
             {
                 "alert": "Slow", "expr": "sluicegate_consumer_lag_seconds > 60", "for": "5m",
-                "labels": { "severity": "all", "team": "agents" },
+                "labels": { "severity": "all", "team": "agents", "area": "lag" },
                 // Templates of Prometheus are not Helm's.
                 "annotations": { "summary": "{{ $labels.topic }} is {{ $value }} s behind" },
             },

@@ -137,6 +137,7 @@ fn what_is_fine_is_not_refused() {
         "config: {worker: {drain_timeout: 30s}}\nterminationGracePeriodSeconds: 65",
         "inputPartitions: 102",
         "inputPartitions: 2\nreplicaCount: 2",
+        "inputPartitions: 2\nconfig: {state: {max_bytes: 8MiB}}",
         "resources: {limits: {memory: null}}\ninputPartitions: 5000",
         "resources: {limits: {memory: 1073741824}}",
         "config: {kafka: {properties: {fetch.min.bytes: 1}}}",

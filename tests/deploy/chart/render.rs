@@ -113,14 +113,14 @@ const ALERTS: &str = r#"groups:
       - alert: Slow
         expr: sluicegate_consumer_lag_seconds > 60
         for: 5m
-        labels: {severity: ticket}
+        labels: {severity: ticket, area: lag}
         annotations: {summary: "{{ $labels.topic }} is {{ $value }} s behind"}
   - name: second
     rules:
       - alert: SluicegateLabelOverflow
         expr: "1"
 "#;
-const DASHBOARD: &str = "{\n  \"title\": \"{{ not a template }}\",\n  \"uid\": \"a\"\n}\n";
+pub const DASHBOARD: &str = "{\n  \"title\": \"{{ not a template }}\",\n  \"uid\": \"a\"\n}\n";
 
 /// The text at a pointer, empty where there is none.
 pub fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {

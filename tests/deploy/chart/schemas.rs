@@ -10,8 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// The versions that the chart is rendered for: from the least that `Chart.yaml` takes.
-const VERSIONS: [&str; 9] =
-    ["1.29.0", "1.30.0", "1.31.0", "1.32.0", "1.33.0", "1.34.0", "1.35.0", "1.36.0", "1.37.0"];
+const VERSIONS: [&str; 9] = ["1.29.0", "1.30.0", "1.31.0", "1.32.0", "1.33.0", "1.34.0", "1.35.0", "1.36.0", "1.37.0"];
 /// Kinds of operators, which the tests of `operators` hold.
 const FOREIGN: [&str; 4] = ["PodMonitor", "ServiceMonitor", "PrometheusRule", "ScaledObject"];
 const DEFINITIONS: &str = "https://kubernetes.io/api/_definitions.json";

@@ -1,10 +1,12 @@
 //! What an upgrade may not change, and what must make it replace pods.
 
 use super::fixture::{read, root};
-use super::render::{CHART, copy, items, kind, name, of_kind, pod, text, with, workload};
+use super::render::{CHART, LATEST, cases, copy, items, kind, name, of_kind, pod, template, text, with, workload};
 use super::tools;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
 
 /// Fields that Kubernetes refuses to change, by object.
 fn immutable(objects: &[Value]) -> BTreeMap<String, Value> {
@@ -98,6 +100,24 @@ fn checksums_follow_the_configuration() {
     assert_eq!(sums("replicaCount: 4\n"), first);
     assert_eq!(sums("existingConfigMap: {name: a}\n").0, "", "what it holds is not known");
     assert_eq!(sums("existingPolicyConfigMap: {name: a}\n").1, "");
+}
+
+/// What is packed has all that rendering needs.
+#[test]
+fn the_package_renders_the_same() {
+    let Some(helm) = tools::helm() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut package = Command::new(helm);
+    let output = package.arg("package").arg(root(CHART)).arg("--destination").arg(folder.path()).output();
+    assert!(output.expect("Helm starts").status.success());
+    let archive = folder.path().join(format!("sluicegate-{}.tgz", env!("CARGO_PKG_VERSION")));
+    for path in cases() {
+        let of = |chart: &Path| template(helm, chart, LATEST, &[&path]).expect("it renders");
+        assert_eq!(of(&archive), of(&root(CHART)), "{path:?}");
+    }
+    let denied = "config: {kafka: {properties: {acks: '1'}}}\n";
+    let Err(said) = with(helm, &archive, denied) else { panic!("the package lacks the list of refused properties") };
+    assert!(said.contains("config.kafka.properties.acks: not allowed"), "{said}");
 }
 
 /// Everything that is rendered twice is the same: no time, no chance.
