@@ -11,7 +11,7 @@ fmt:
 	cargo fmt
 
 docs:
-	UPDATE=1 cargo test --release --test runtime fresh
+	UPDATE=1 cargo test --release --test runtime --test deploy fresh
 
 bench:
 	cargo bench

@@ -216,7 +216,7 @@ fn the_network_policy_opens_the_ports_of_the_brokers() {
             seen += 1;
             let ports: Vec<i64> = items(policy, "/spec/egress/1/ports").filter_map(|p| p["port"].as_i64()).collect();
             let expected: &[i64] = match &case.file[..2] {
-                "08" => &[9092, 9093],
+                "08" => &[9094, 9095, 9092],
                 "09" => &[9094, 9095],
                 _ => &[9092],
             };
