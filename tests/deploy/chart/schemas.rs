@@ -87,6 +87,9 @@ fn every_object_fits_the_schemas_of_kubernetes() {
     assert!(validated > 900, "{validated}");
     let manifest = yaml::document(&read(root(CHART).join("Chart.yaml")));
     assert_eq!(manifest["kubeVersion"], format!(">={}-0", VERSIONS[0]), "the least version is the first of these");
+    let minor = |version: &str| version.trim_end_matches(".0").to_owned();
+    let said = format!("Helm 3.22 for Kubernetes {} to {}", minor(VERSIONS[0]), minor(VERSIONS[VERSIONS.len() - 1]));
+    assert!(read(root(CHART).join("README.md")).contains(&said) && tools::HELM.starts_with("v3.22."), "{said}");
 }
 
 /// What the schemas must find, or the test above shows nothing.
