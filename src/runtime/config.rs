@@ -59,7 +59,7 @@ pub enum Purpose {
 /// # Errors
 /// A file cannot be read.
 pub fn purpose(files: &[PathBuf], env: HashMap<String, String>) -> Result<Purpose, Vec<Problem>> {
-    let tree = merged(&read(files)?, env)?;
+    let tree = merged(&texts(files)?, env)?;
     let (mut policies, mut more) = (false, false);
     for section in tree.names() {
         match section {
@@ -72,26 +72,27 @@ pub fn purpose(files: &[PathBuf], env: HashMap<String, String>) -> Result<Purpos
     Ok(if policies && !more && !keyed { Purpose::Policies } else { Purpose::Service })
 }
 
-/// The files' names and texts.
-fn read(files: &[PathBuf]) -> Result<Vec<(String, String)>, Vec<Problem>> {
-    let mut texts = Vec::new();
-    let mut problems = Vec::new();
-    for path in files {
-        match std::fs::read_to_string(path) {
-            Ok(text) => texts.push((path.display().to_string(), text)),
-            Err(e) => problems
-                .push(problem("--config", format!("{}: {}; give the path of a YAML file", path.display(), reason(&e)))),
-        }
-    }
-    if problems.is_empty() { Ok(texts) } else { Err(problems) }
-}
-
 /// Reads defaults, then each of `files`, then `SLUICEGATE__…` of `env`; what is later wins, key by key.
 ///
 /// # Errors
 /// Every problem of the files and the environment, in order of path.
 pub fn load(files: &[PathBuf], env: HashMap<String, String>, need: Need) -> Result<Config, Vec<Problem>> {
-    from_tree(&merged(&read(files)?, env)?, need)
+    from_tree(&merged(&texts(files)?, env)?, need)
+}
+
+/// Each file's name and text. All that cannot be read are told.
+fn texts(files: &[PathBuf]) -> Result<Vec<(String, String)>, Vec<Problem>> {
+    let (mut texts, mut problems) = (Vec::new(), Vec::new());
+    for path in files {
+        let name = path.display().to_string();
+        match std::fs::read_to_string(path) {
+            Ok(text) => texts.push((name, text)),
+            Err(e) => {
+                problems.push(problem("--config", format!("{name}: {}; give the path of a YAML file", reason(&e))));
+            }
+        }
+    }
+    if problems.is_empty() { Ok(texts) } else { Err(problems) }
 }
 
 /// As [`load`], with one file's text.

@@ -184,6 +184,36 @@ fn validate_takes_the_minimal_configuration() {
     assert!(text(&output.stderr).contains("64 hexadecimal digits"), "{}", text(&output.stderr));
 }
 
+/// Whoever owns the policies keeps them in a file of their own.
+#[test]
+fn later_configuration_files_win_key_by_key() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = |name: &str, content: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, content).expect("written");
+        path.to_str().expect("a name").to_owned()
+    };
+    let key = file("key", &"0f".repeat(32));
+    let service = file(
+        "service.yaml",
+        &format!(
+            "kafka: {{bootstrap_servers: 'b:9092', group: first, inputs: [e]}}\nengine: {{fingerprint_key_file: {key}}}\npolicy: {{bundle: kept, profile: strict}}\n"
+        ),
+    );
+    let policy = file("policy.yaml", "kafka: {group: second}\npolicy: {profile: monitor}\n");
+    let output = run(&["validate", "--config", &service, "--config", &policy], b"");
+    let said = text(&output.stdout);
+    assert!(said.starts_with("ok: group second, 1 input topic, profile monitor"), "{said}{}", text(&output.stderr));
+
+    // Whatever is wrong with any of them is said of each by its name.
+    let broken = [file("a.yaml", "kafka: ["), file("b.yaml", "}"), file("c.yaml", "log: {level: info}")];
+    let arguments: Vec<&str> =
+        ["validate"].into_iter().chain(broken.iter().flat_map(|b| ["--config", b.as_str()])).collect();
+    let said = text(&run(&arguments, b"").stderr);
+    assert!(said.contains("a.yaml: not YAML") && said.contains("b.yaml: not YAML"), "{said}");
+    assert!(!said.contains("c.yaml"), "{said}");
+}
+
 /// What could not be judged is never silent.
 #[test]
 fn check_says_what_it_could_not_judge() {
@@ -247,36 +277,6 @@ fn validate_takes_policies_alone() {
         assert_eq!(code, Some(2), "{service}");
         assert!(err.contains("kafka.bootstrap_servers") && !err.contains("policies alone"), "{service}: {err}");
     }
-}
-
-/// Whoever owns the policies keeps them in a file of their own.
-#[test]
-fn later_configuration_files_win_key_by_key() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let file = |name: &str, content: &str| {
-        let path = directory.path().join(name);
-        std::fs::write(&path, content).expect("written");
-        path.to_str().expect("a name").to_owned()
-    };
-    let key = file("key", &"0f".repeat(32));
-    let service = file(
-        "service.yaml",
-        &format!(
-            "kafka: {{bootstrap_servers: 'b:9092', group: first, inputs: [e]}}\nengine: {{fingerprint_key_file: {key}}}\npolicy: {{bundle: kept, profile: strict}}\n"
-        ),
-    );
-    let policy = file("policy.yaml", "kafka: {group: second}\npolicy: {profile: monitor}\n");
-    let output = run(&["validate", "--config", &service, "--config", &policy], b"");
-    let said = text(&output.stdout);
-    assert!(said.starts_with("ok: group second, 1 input topic, profile monitor"), "{said}{}", text(&output.stderr));
-
-    // Whatever is wrong with any of them is said of each by its name.
-    let broken = [file("a.yaml", "kafka: ["), file("b.yaml", "}"), file("c.yaml", "log: {level: info}")];
-    let arguments: Vec<&str> =
-        ["validate"].into_iter().chain(broken.iter().flat_map(|b| ["--config", b.as_str()])).collect();
-    let said = text(&run(&arguments, b"").stderr);
-    assert!(said.contains("a.yaml: not YAML") && said.contains("b.yaml: not YAML"), "{said}");
-    assert!(!said.contains("c.yaml"), "{said}");
 }
 
 #[test]

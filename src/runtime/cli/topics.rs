@@ -38,25 +38,26 @@ pub fn run(global: &Global, args: &Args) -> Result<Exit, Failure> {
     write!(out, "{}", planned(style, &plans))?;
     let missing: Vec<&str> =
         plans.iter().filter(|p| p.action == Action::MissingInput).map(|p| p.name.as_str()).collect();
-    let open: Vec<&str> = plans.iter().filter(|p| p.action != Action::Nothing).map(|p| p.name.as_str()).collect();
     match args.command {
-        Command::Verify if open.is_empty() => {
-            topics::check(&settings)?;
-            writeln!(out, "\nevery topic is as the service needs it")?;
-        }
-        // An input that is missing is said below, as it is for the others.
-        Command::Verify if missing.is_empty() => {
-            out.flush()?;
-            let text = format!("not in order: {}\n  run `sluicegate topics apply`", open.join(", "));
-            return Err(Failure::Said(Exit::Environment, text));
-        }
-        Command::Verify => {}
         Command::Plan => write!(out, "\n{}", permissions(&settings))?,
         Command::Apply { replication } => {
             topics::apply(&settings, &plans, replication.map_or(-1, i32::from))?;
             let n = plans.iter().filter(|p| matches!(p.action, Action::Create { .. } | Action::Grow { .. })).count();
             writeln!(out, "\n{} changed", super::check::count(n as u64, "topic"))?;
         }
+        Command::Verify if missing.is_empty() => {
+            let open = plans.iter().filter(|p| p.action != Action::Nothing).map(|p| p.name.as_str());
+            let open: Vec<&str> = open.collect();
+            if !open.is_empty() {
+                out.flush()?;
+                let text = format!("not in order: {}\n  run `sluicegate topics apply`", open.join(", "));
+                return Err(Failure::Said(Exit::Environment, text));
+            }
+            topics::check(&settings)?;
+            writeln!(out, "\nevery topic is as the service needs it")?;
+        }
+        // A missing input is said below, as it is for the others.
+        Command::Verify => {}
     }
     out.flush()?;
     if missing.is_empty() {
