@@ -150,7 +150,7 @@ fn monitors_have_the_fields_of_the_operator() {
 fn alerts_get_labels_and_can_be_left_out() {
     let Some(helm) = tools::helm() else { return };
     let chart = copy();
-    let values = "prometheusRule: {enabled: true, labels: {release: p}, additionalRuleLabels: {team: agents, severity: all}, \
+    let values = "prometheusRule: {enabled: true, labels: {release: p}, runbookBaseUrl: 'https://git.example.com/gate/', additionalRuleLabels: {team: agents, severity: all}, \
                   disabledAlerts: [SluicegateLabelOverflow]}\n";
     let values = format!("{values}dashboards: {{enabled: true}}\n");
     let objects = with(helm, chart.path(), &values).expect("it renders");
@@ -169,7 +169,10 @@ fn alerts_get_labels_and_can_be_left_out() {
                 "alert": "Slow", "expr": "sluicegate_consumer_lag_seconds > 60", "for": "5m",
                 "labels": { "severity": "all", "team": "agents", "area": "lag" },
                 // Templates of Prometheus are not Helm's.
-                "annotations": { "summary": "{{ $labels.topic }} is {{ $value }} s behind" },
+                "annotations": {
+                    "summary": "{{ $labels.topic }} is {{ $value }} s behind",
+                    "runbook_url": "https://git.example.com/gate/deploy/runbooks/Slow.md",
+                },
             },
         ],
     }]);

@@ -114,7 +114,7 @@ const ALERTS: &str = r#"groups:
         expr: sluicegate_consumer_lag_seconds > 60
         for: 5m
         labels: {severity: ticket, area: lag}
-        annotations: {summary: "{{ $labels.topic }} is {{ $value }} s behind"}
+        annotations: {summary: "{{ $labels.topic }} is {{ $value }} s behind", runbook_url: deploy/runbooks/Slow.md}
   - name: second
     rules:
       - alert: SluicegateLabelOverflow
