@@ -35,6 +35,15 @@ pub enum Checkpoint {
 }
 
 impl Checkpoint {
+    pub const ALL: [Checkpoint; 7] = [
+        Checkpoint::ToolCall,
+        Checkpoint::ToolStart,
+        Checkpoint::ToolResult,
+        Checkpoint::ModelRequest,
+        Checkpoint::ServerResult,
+        Checkpoint::ToolDefinitions,
+        Checkpoint::Render,
+    ];
     pub fn name(self) -> &'static str {
         match self {
             Checkpoint::ToolCall => "tool_call",

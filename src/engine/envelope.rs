@@ -82,6 +82,10 @@ impl EventType {
         (EventType::Render, "io.sluicegate.render.v1"),
         (EventType::McpMessage, "io.sluicegate.mcp.message.v1"),
     ];
+    /// Every known type.
+    pub fn all() -> impl Iterator<Item = EventType> {
+        Self::NAMES.into_iter().map(|(kind, _)| kind)
+    }
     /// The value of `type`; empty for an unknown one.
     pub fn name(self) -> &'static str {
         Self::NAMES.into_iter().find(|(kind, _)| *kind == self).map_or("", |(_, name)| name)

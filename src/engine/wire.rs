@@ -80,6 +80,21 @@ pub struct DecodeOptions<'a> {
 }
 
 impl Reject {
+    pub const ALL: [Reject; 13] = [
+        Self::EmptyValue,
+        Self::NotAnEvent,
+        Self::InvalidJson,
+        Self::TooDeep,
+        Self::TooManyNodes,
+        Self::MissingAttribute,
+        Self::BadAttribute,
+        Self::UnsupportedSpecVersion,
+        Self::UnknownProvider,
+        Self::NoConversation,
+        Self::UnsupportedContentType,
+        Self::InvalidBase64,
+        Self::EnginePanic,
+    ];
     /// The reason label of the dead letter and of the metric.
     pub fn label(self) -> &'static str {
         match self {

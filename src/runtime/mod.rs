@@ -5,6 +5,7 @@
     reason = "clocks, files, sockets and threads are banned in the engine; this is where they live"
 )]
 
+pub mod acls;
 pub mod admin;
 pub mod canary;
 pub mod cli;
@@ -23,6 +24,7 @@ pub mod reload;
 pub mod reporter;
 pub mod restore;
 pub mod review;
+pub mod schema;
 pub mod service;
 pub mod settings;
 pub mod telemetry;

@@ -48,6 +48,7 @@ mod recorded_effects;
 mod render;
 mod repeats;
 mod schema;
+mod schemas;
 mod scopes;
 mod secrets;
 mod served;

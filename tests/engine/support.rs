@@ -70,6 +70,7 @@ impl<'e> Partition<'e> {
                 *self.opaque.entry(kind).or_default() += count;
             }
         }
+        crate::schemas::hold(&self.out.emissions);
         self.out.emissions.clone()
     }
 }

@@ -16,7 +16,7 @@ use super::{
 use crate::engine::Problem;
 use crate::engine::decision::Decision;
 use crate::engine::digest;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 
 macro_rules! registry {
@@ -51,6 +51,13 @@ macro_rules! registry {
                 return serde_json::to_value(<$policy as Policy>::Options::default()).ok();
             })+
             None
+        }
+
+        fn read_options<'de, D: Deserializer<'de>>(code: &str, from: D) -> Result<(), D::Error> {
+            $(if code == <$policy as Policy>::META.code {
+                return <$policy as Policy>::Options::deserialize(from).map(drop);
+            })+
+            Ok(())
         }
 
         fn page(code: &str) -> Option<&'static str> {
@@ -158,6 +165,14 @@ impl Policies {
     /// The default options of a policy as JSON, for `policies CODE` and the configuration reference.
     pub fn default_options(code: &str) -> Option<Value> {
         default_options(code)
+    }
+
+    /// Reads a policy's options and forgets them: a deserialiser that only asks learns their names and types.
+    ///
+    /// # Errors
+    /// As the deserialiser has them.
+    pub fn read_options<'de, D: Deserializer<'de>>(code: &str, from: D) -> Result<(), D::Error> {
+        read_options(code, from)
     }
 
     /// A policy's page: the documentation at the head of its file, as Markdown.

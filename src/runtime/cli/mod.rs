@@ -9,6 +9,7 @@ mod pins;
 mod policies;
 mod raw;
 mod run;
+mod schema;
 mod style;
 mod topics;
 mod validate;
@@ -93,6 +94,8 @@ enum Command {
     Pins(pins::Args),
     /// Plan, create or verify the topics that the service needs
     Topics(topics::Args),
+    /// JSON Schemas of the configuration, of events and of what is published
+    Schema(schema::Args),
 }
 
 /// How a command ended well, or with findings.
@@ -158,6 +161,7 @@ pub fn main() -> ExitCode {
         Command::Policies(args) => policies::run(&cli.global, args),
         Command::Pins(args) => pins::run(&cli.global, args),
         Command::Topics(args) => topics::run(&cli.global, args),
+        Command::Schema(args) => schema::run(&cli.global, args),
     };
     match result {
         Ok(exit) => code(exit),

@@ -2,9 +2,9 @@
 
 use super::style::{Cell, Style, Tone, table};
 use super::{Exit, Failure, Global};
+use crate::runtime::acls;
 use crate::runtime::config::Need;
 use crate::runtime::kafka::topics::{self, Action, TopicPlan};
-use crate::runtime::settings::{Settings, state_topic};
 use std::io::Write as _;
 
 #[derive(clap::Args)]
@@ -39,7 +39,7 @@ pub fn run(global: &Global, args: &Args) -> Result<Exit, Failure> {
     let missing: Vec<&str> =
         plans.iter().filter(|p| p.action == Action::MissingInput).map(|p| p.name.as_str()).collect();
     match args.command {
-        Command::Plan => write!(out, "\n{}", permissions(&settings))?,
+        Command::Plan => write!(out, "\n{}", acls::listed(&settings))?,
         Command::Apply { replication } => {
             topics::apply(&settings, &plans, replication.map_or(-1, i32::from))?;
             let n = plans.iter().filter(|p| matches!(p.action, Action::Create { .. } | Action::Grow { .. })).count();
@@ -88,25 +88,4 @@ fn planned(style: Style, plans: &[TopicPlan]) -> String {
         })
         .collect();
     table(style, &["topic", "action", "settings"], &rows)
-}
-
-/// What each role may do and no more.
-fn permissions(settings: &Settings) -> String {
-    let (group, inputs) = (&settings.group, settings.inputs.join(", "));
-    let states: Vec<String> = settings.inputs.iter().map(|i| state_topic(i)).collect();
-    let states = states.join(", ");
-    let outputs = settings.outputs().join(", ");
-    format!(
-        "permissions\n\
-         service   Read, Describe on topics {inputs}, {states}\n\
-         service   Write, Describe, DescribeConfigs on topics {outputs}, {states}\n\
-         service   Read, Describe on group {group}\n\
-         service   Write, Describe on transactional ids that begin with {group}-\n\
-         service   Read, Describe on topic {}\n\
-         gate      Read, Describe on topic {}\n\
-         reviewer  Read, Describe on topics {}, {}\n\
-         reviewer  Write, Describe on topics {}, {}\n\
-         producer  Write, Describe on topics {inputs}\n",
-        settings.pins, settings.verdicts, settings.pins, settings.sightings, settings.pins, settings.pins_audit
-    )
 }

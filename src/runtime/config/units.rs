@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// A length of time: `50ms`, `30s`, `15m`, `24h`, or a number of milliseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Time(pub Duration);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+pub struct Time(#[serde(deserialize_with = "time")] pub Duration);
 
 /// A size: `512KiB`, `2GiB`, or a number of bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Size(pub u64);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+pub struct Size(#[serde(deserialize_with = "size")] pub u64);
 
 const TIME_UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
 const SIZE_UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
@@ -55,30 +55,25 @@ impl Serialize for Time {
     }
 }
 
-impl<'de> Deserialize<'de> for Time {
-    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        let expected = "must be a time such as 50ms, 30s, 15m, 24h, or a number of milliseconds";
-        let ms = match Quantity::deserialize(d).map_err(|_| serde::de::Error::custom(expected))? {
-            Quantity::Number(n) => Some(n),
-            Quantity::Text(text) => quantity(&text, &TIME_UNITS),
-        };
-        ms.map(|ms| Time(Duration::from_millis(ms))).ok_or_else(|| serde::de::Error::custom(expected))
-    }
+fn time<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Duration, D::Error> {
+    let expected = "must be a time such as 50ms, 30s, 15m, 24h, or a number of milliseconds";
+    amount(d, &TIME_UNITS, expected).map(Duration::from_millis)
+}
+
+fn size<'de, D: serde::Deserializer<'de>>(d: D) -> Result<u64, D::Error> {
+    amount(d, &SIZE_UNITS, "must be a size such as 512KiB, 64MiB, 2GiB, or a number of bytes")
+}
+
+fn amount<'de, D: serde::Deserializer<'de>>(d: D, units: &[(&str, u64)], expected: &str) -> Result<u64, D::Error> {
+    let found = match Quantity::deserialize(d).map_err(|_| serde::de::Error::custom(expected))? {
+        Quantity::Number(n) => Some(n),
+        Quantity::Text(text) => quantity(&text, units),
+    };
+    found.ok_or_else(|| serde::de::Error::custom(expected))
 }
 
 impl Serialize for Size {
     fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         s.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Size {
-    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        let expected = "must be a size such as 512KiB, 64MiB, 2GiB, or a number of bytes";
-        let n = match Quantity::deserialize(d).map_err(|_| serde::de::Error::custom(expected))? {
-            Quantity::Number(n) => Some(n),
-            Quantity::Text(text) => quantity(&text, &SIZE_UNITS),
-        };
-        n.map(Size).ok_or_else(|| serde::de::Error::custom(expected))
     }
 }
