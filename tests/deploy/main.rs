@@ -9,3 +9,11 @@
 )]
 
 mod chart;
+mod acls;
+#[path = "../kafka/support/broker.rs"]
+#[allow(dead_code, reason = "the suite of Kafka uses the rest")]
+mod broker;
+mod compose;
+mod files;
+mod image;
+mod schemas;

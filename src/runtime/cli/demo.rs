@@ -3,13 +3,15 @@
 //! A broker inside the process, sample traffic of every provider sent by an ordinary producer, the service's own
 //! worker and engine, and a reader that draws the verdicts as they come. Only the broker is not the real thing,
 //! and it says so. `demo/events.jsonl` holds the traffic, one structured CloudEvent a line; it is sent in binary
-//! mode, which is what fleets should use.
+//! mode, which is what fleets should use. With `--bootstrap` that traffic goes to other brokers, whose service judges it.
+
+mod traffic;
 
 use super::run::{Signals, exit, new_metrics};
 use super::style::{Cell, Columns, Style, Tone, table};
 use super::{Exit, Failure, Global, check, engine};
 use crate::runtime::admin::{self, Admin, Facts, Health};
-use crate::runtime::config::{LogFormat, Need};
+use crate::runtime::config::{LogFormat, Need, Time};
 use crate::runtime::current::Current;
 use crate::runtime::embedded::Embedded;
 use crate::runtime::engine_judge::EngineJudge;
@@ -22,7 +24,6 @@ use crate::runtime::settings::Settings;
 use crate::runtime::telemetry::Metrics;
 use crate::runtime::worker::{Ended, Stop, Telemetry};
 use serde_json::Value;
-use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::sync::Arc;
@@ -38,6 +39,17 @@ pub struct Args {
     /// Where metrics and the page are served; a free port of loopback if it is taken
     #[arg(long, default_value = "127.0.0.1:9464", value_name = "ADDRESS:PORT")]
     listen: String,
+    /// Only send the sample to these brokers, where a service judges it: to the first of kafka.inputs, or agent.events
+    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["once", "listen"])]
+    bootstrap: Option<String>,
+    /// Send it again and again, such as every 10s
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "bootstrap")]
+    every: Option<Time>,
+}
+
+fn time(text: &str) -> Result<Time, String> {
+    let time: Time = serde_json::from_value(text.into()).map_err(|e| e.to_string())?;
+    if time.0 < Duration::from_secs(1) { Err("must be at least 1s".into()) } else { Ok(time) }
 }
 
 const EVENTS: &str = include_str!("demo/events.jsonl");
@@ -83,6 +95,9 @@ const SCENES: &[(&str, &str)] = &[
 ];
 
 pub fn run(global: &Global, args: &Args) -> Result<Exit, Failure> {
+    if let Some(bootstrap) = &args.bootstrap {
+        return traffic::run(global, bootstrap, args.every);
+    }
     let listen: std::net::SocketAddr = args.listen.parse().map_err(|_| {
         Failure::usage(format!("--listen {:?}: must be address:port, such as 127.0.0.1:9464", args.listen))
     })?;
@@ -167,59 +182,6 @@ fn start(settings: &Settings, judge: EngineJudge, health: &Arc<Health>, stop: &A
         .map_err(|e| Failure::Said(Exit::Environment, format!("no thread could be started: {e}")))
 }
 
-/// One record of the sample.
-struct Sample {
-    key: String,
-    headers: Vec<(String, String)>,
-    value: Option<Vec<u8>>,
-}
-
-/// The sample in binary mode: attributes as headers, the data as the value, untouched.
-fn samples() -> Result<Vec<Sample>, Failure> {
-    let mut samples = Vec::new();
-    for line in EVENTS.lines() {
-        samples.push(sample(line).map_err(|e| Failure::usage(format!("the sample traffic is damaged: {e}")))?);
-    }
-    samples.push(Sample { key: "ops-broken".into(), headers: Vec::new(), value: Some(b"tail -f app.log".to_vec()) });
-    Ok(samples)
-}
-
-fn sample(line: &str) -> Result<Sample, serde_json::Error> {
-    let event: BTreeMap<String, &RawValue> = serde_json::from_str(line)?;
-    let mut sample = Sample { key: String::new(), headers: Vec::new(), value: None };
-    let mut text = false;
-    for (name, raw) in event {
-        if name == "data" {
-            sample.value = Some(raw.get().replace("@LOG@", &log_text()).into_bytes());
-            continue;
-        }
-        let value: String = serde_json::from_str(raw.get())?;
-        if name == "conversation" {
-            sample.key.clone_from(&value);
-        }
-        text |= name == "datacontenttype" && value.starts_with("text/");
-        let header = if name == "datacontenttype" { "content-type".into() } else { format!("ce_{name}") };
-        sample.headers.push((header, value));
-    }
-    if text && let Some(value) = &sample.value {
-        sample.value = Some(serde_json::from_slice::<String>(value)?.into_bytes());
-    }
-    Ok(sample)
-}
-
-/// A tool result of about 90 KiB, as JSON string content.
-fn log_text() -> String {
-    let mut text = String::new();
-    for n in 0..1_400 {
-        let (minute, second) = (n / 60 % 60, n % 60);
-        text.push_str(&format!(
-            "2026-01-01T00:{minute:02}:{second:02}Z INFO  worker-{} handled job {n} in 12 ms\\n",
-            n % 8
-        ));
-    }
-    text
-}
-
 /// What is drawn.
 struct Show<'a> {
     style: Style,
@@ -234,13 +196,8 @@ const WIDTHS: [usize; 6] = [44, 32, 13, 8, 11, 0];
 impl Show<'_> {
     fn all(&self, address: &str, service: &Service, interrupted: &AtomicBool) -> Result<(), Failure> {
         self.introduce(address)?;
-        let samples = samples()?;
-        let feed = Feed::new(self.settings)?;
-        for s in &samples {
-            let headers: Vec<(&str, &str)> = s.headers.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
-            feed.send(TOPIC, &s.key, &headers, s.value.as_deref())?;
-        }
-        feed.flush(Duration::from_secs(30))?;
+        let samples = traffic::samples()?;
+        traffic::send(&Feed::new(self.settings)?, TOPIC, &samples)?;
         self.say(&format!(
             "{} sample events are sent; the worker joins its group, which takes a few seconds",
             samples.len()
