@@ -152,8 +152,10 @@ pub fn page() -> String {
     }
     out.push_str(
         "\nThe permission on transactional ids is the one that is forgotten most: without it the producer cannot begin a \
-         transaction. A permission that the service lacks ends it with exit code 4, which names it. `Read` and `Write` imply \
-         `Describe` in Kafka's own authorizer; it is named for others.\n\n\
+         transaction. `Read` and `Write` imply `Describe` in Kafka's own authorizer; it is named for others. Without \
+         `DescribeConfigs` the service runs, and cannot hold its limits against those of the topics. A client built on \
+         librdkafka asks for its group's coordinator even if it only assigns partitions, as a gate does: it is told \
+         `GroupAuthorizationFailed`, which it can ignore.\n\n\
          ## With Kafka's tool\n\n`BOOTSTRAP` is a broker, `ADMIN` a properties file of somebody who may alter ACLs. \
          Principals are named `sluicegate-<role>`: use yours.\n",
     );

@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use rdkafka::message::Message;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use serde::{Deserialize, Serialize};
@@ -358,9 +358,26 @@ impl<J: Judge> Work<J> {
                 Some(Err(KafkaError::PartitionEOF(partition))) => self.ended(partition),
                 Some(Err(error)) => {
                     tracing::debug!(event = "restore.error", error = %error);
+                    if error.rdkafka_error_code() == Some(Code::TopicAuthorizationFailed) {
+                        self.denied(&error);
+                    }
                     return;
                 }
             }
+        }
+    }
+
+    /// What may not be read would look as if it were lost once it was waited for.
+    fn denied(&mut self, error: &KafkaError) {
+        let all: Vec<PartitionId> = self.open.keys().copied().collect();
+        for at in all {
+            let Some(open) = self.close(at) else { continue };
+            let error = EnvironmentError::new(
+                "kafka_denied",
+                format!("the changelog could not be read: {error}"),
+                format!("grant this principal Read and Describe on {}", self.states.join(", ")),
+            );
+            let _ = open.reply.send((at, open.ticket, Err(error)));
         }
     }
 

@@ -1,8 +1,12 @@
-//! The page of permissions is made from the table that `topics plan` prints.
+//! The page of permissions is made from the table that `topics plan` prints, and its commands are enough for each role.
 
-use crate::files::fresh;
+use crate::broker::Broker;
+use crate::files::{fresh, read, root, sluicegate};
+use crate::process::{Running, create, free_port, is_ok, sum};
 use sluicegate::runtime::acls::{self, Resource, Role};
 use sluicegate::runtime::settings::{Settings, state_topic};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
 #[test]
 fn the_page_is_fresh() {
@@ -45,4 +49,126 @@ fn the_list_is_whole() {
     for role in Role::ALL {
         assert!(text.lines().any(|line| line.starts_with(role.name())), "{}", role.name());
     }
+}
+
+/// Kafka's tools beside the libraries of the broker, fetched once.
+fn tools(version: &str) -> Result<String, String> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root("target"), PathBuf::from);
+    let (libraries, tools) =
+        (target.join(format!("kafka-libs-{version}")), target.join(format!("kafka-tools-{version}")));
+    let jar = tools.join(format!("kafka-tools-{version}.jar"));
+    if !jar.is_file() {
+        let output = Command::new("mvn")
+            .args(["-q", "-B", "-ntp", "dependency:copy"])
+            .arg(format!("-Dartifact=org.apache.kafka:kafka-tools:{version}"))
+            .arg(format!("-DoutputDirectory={}", tools.display()))
+            .output()
+            .map_err(|e| format!("mvn: {e}"))?;
+        if !output.status.success() || !jar.is_file() {
+            return Err(format!("Kafka's tools could not be fetched: {}", String::from_utf8_lossy(&output.stdout)));
+        }
+    }
+    Ok(format!("{}/*:{}", libraries.display(), jar.display()))
+}
+
+/// The commands of the page, each a line, with the broker's address in its place.
+fn commands(bootstrap: &str) -> String {
+    let page = read("deploy/acls.md");
+    let blocks: Vec<&str> = page.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    let text = blocks.concat().replace("\\\n", " ").replace("--command-config \"$ADMIN\"", "");
+    text.replace("\"$BOOTSTRAP\"", bootstrap).replace("kafka-acls.sh ", "")
+}
+
+struct World {
+    directory: tempfile::TempDir,
+    classes: String,
+    broker: Broker,
+    port: u16,
+}
+
+impl World {
+    fn acls(&self, lines: &str) {
+        let file = self.directory.path().join("commands");
+        std::fs::write(&file, lines).unwrap();
+        let java =
+            Command::new("java").args(["-cp", &self.classes]).arg(root("tests/deploy/Acls.java")).arg(file).output();
+        let output = java.unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    }
+
+    /// The binary as a role's principal.
+    fn r#as(&self, role: Role, args: &[&str]) -> Command {
+        let path = |name: &str| self.directory.path().join(name).to_str().unwrap().to_owned();
+        std::fs::write(path("password"), "secret").unwrap();
+        std::fs::write(path("key"), [7; 32]).unwrap();
+        let config = format!(
+            "{{kafka: {{bootstrap_servers: '{}', inputs: [agent.events], instance: one, startup_timeout: 20s,\n\
+             security_protocol: sasl_plaintext,\n\
+             sasl: {{mechanism: PLAIN, username: sluicegate-{}, password_file: '{}'}}}},\n\
+             engine: {{fingerprint_key_file: '{}'}}, http: {{listen: '127.0.0.1:{}'}}}}",
+            self.broker.sasl,
+            role.name(),
+            path("password"),
+            path("key"),
+            self.port,
+        );
+        let file = path(&format!("{}.yaml", role.name()));
+        std::fs::write(&file, config).unwrap();
+        sluicegate(&[args, &["--config", Path::new(&file).to_str().unwrap()]].concat())
+    }
+
+    fn run(&self, role: Role, args: &[&str]) -> Output {
+        self.r#as(role, args).output().unwrap()
+    }
+
+    fn succeed(&self, role: Role, args: &[&str]) -> String {
+        let output = self.run(role, args);
+        assert!(output.status.success(), "{} {args:?}: {}", role.name(), String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+#[test]
+fn the_commands_give_each_role_what_it_needs() {
+    let ready = Broker::start().and_then(|broker| Ok((tools("4.3.1")?, broker)));
+    let (classes, broker) = match ready {
+        Ok(ready) => ready,
+        Err(why) => return println!("SKIPPED: {why}"),
+    };
+    let world = World { directory: tempfile::tempdir().unwrap(), classes, broker, port: free_port() };
+    let sample = ["demo", "--bootstrap", &world.broker.sasl];
+    create(&world.broker.bootstrap, "agent.events", 2);
+    assert_eq!(world.run(Role::Producer, &sample).status.code(), Some(4), "nothing is permitted yet");
+
+    world.acls(&commands(&world.broker.bootstrap));
+    world.succeed(Role::Admin, &["topics", "apply", "--replication", "1"]);
+    let mut service = Running::start(world.r#as(Role::Service, &["run"]));
+    service.get(world.port, "/readyz", is_ok);
+    world.succeed(Role::Producer, &sample);
+    let sighted = "sluicegate_records_produced_total{topic=\"sluicegate.pin-sightings\"";
+    service.get(world.port, "/metrics", |metrics| sum(metrics, sighted) > 0.0);
+    let listed = world.succeed(Role::Reviewer, &["pins", "list"]);
+    assert!(listed.contains("read_file"), "{listed}");
+    world.succeed(
+        Role::Reviewer,
+        &["pins", "approve", "--all", "--server", "files", "--reason", "read", "--by", "test"],
+    );
+    // What a role may not: send records, decide, take over the service.
+    for role in [Role::Gate, Role::Host, Role::Reviewer] {
+        assert_eq!(world.run(role, &sample).status.code(), Some(4), "{}", role.name());
+    }
+    for role in [Role::Gate, Role::Producer] {
+        assert_eq!(world.run(role, &["pins", "list"]).status.code(), Some(4), "{}", role.name());
+    }
+    assert_eq!(service.stop().code(), Some(0), "{}", service.log());
+
+    // A changelog that may not be read is not taken for one that is lost.
+    let state = state_topic("agent.events");
+    let address = &world.broker.bootstrap;
+    world.acls(&format!(
+        "--bootstrap-server {address} --remove --force --allow-principal User:sluicegate-service --operation Read --topic {state}"
+    ));
+    let mut service = Running::start(world.r#as(Role::Service, &["run"]));
+    assert_eq!(service.end().code(), Some(4), "{}", service.log());
+    assert!(service.log().contains("kafka_denied") && service.log().contains(&state), "{}", service.log());
 }

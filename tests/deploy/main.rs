@@ -16,4 +16,6 @@ mod broker;
 mod compose;
 mod files;
 mod image;
+mod process;
 mod schemas;
+mod supply;

@@ -3,6 +3,7 @@
 //! Neither belongs to the group. The reader assigns itself every partition and commits nothing.
 
 use super::source::client_error;
+use super::whole::Reports;
 use super::{Quiet, client};
 use crate::runtime::environment::EnvironmentError;
 use crate::runtime::settings::Settings;
@@ -19,7 +20,7 @@ pub fn version() -> String {
 }
 
 /// An idempotent producer, as a fleet would use it.
-pub struct Feed(BaseProducer);
+pub struct Feed(BaseProducer<Reports>);
 
 impl Feed {
     /// # Errors
@@ -28,7 +29,7 @@ impl Feed {
         let mut config = client(settings);
         config.set("enable.idempotence", "true").set("linger.ms", "1").set("partitioner", "murmur2_random");
         config.set("message.max.bytes", settings.sizes.output.to_string());
-        config.create().map(Self).map_err(|e| client_error(&e))
+        config.create_with_context(Reports::default()).map(Self).map_err(|e| client_error(&e))
     }
 
     /// Queues one record; its key decides the partition.
@@ -58,9 +59,10 @@ impl Feed {
     /// Waits until every record is acknowledged.
     ///
     /// # Errors
-    /// Some were not in time.
+    /// Some were not in time, or not at all.
     pub fn flush(&self, limit: Duration) -> Result<(), EnvironmentError> {
-        self.0.flush(limit).map_err(|e| failed("produce", "the topic", &e))
+        let settled = self.0.flush(limit).and_then(|()| self.0.context().settled());
+        settled.map(drop).map_err(|e| failed("produce", "the records", &e))
     }
 }
 
@@ -120,6 +122,6 @@ fn failed(what: &str, topic: &str, error: &KafkaError) -> EnvironmentError {
     EnvironmentError::new(
         "kafka_client",
         format!("could not {what} {topic}: {error}"),
-        "check that the broker is up and the topic exists",
+        "check that the broker is up, that the topic exists, and that this principal may use it",
     )
 }

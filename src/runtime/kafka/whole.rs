@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use rdkafka::message::{DeliveryResult, Message};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer, ProducerContext};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
@@ -67,6 +67,10 @@ pub fn read(settings: &Settings, topic: &str, on: &mut dyn FnMut(Record<'_>)) ->
             Some(Err(KafkaError::PartitionEOF(partition))) => {
                 open.remove(&partition);
             }
+            // The client asks for its group's coordinator, although nothing here is of a group: that a role may not
+            // use the group says nothing of the topic.
+            Some(Err(error))
+                if error.rdkafka_error_code() == Some(Code::GroupAuthorizationFailed) && Instant::now() < until => {}
             Some(Err(error)) if error.rdkafka_error_code().is_some_and(is_denied) => return Err(failed(&error)),
             Some(Err(error)) if Instant::now() >= until => return Err(failed(&error)),
             _ if Instant::now() >= until => {
@@ -86,7 +90,20 @@ pub fn read(settings: &Settings, topic: &str, on: &mut dyn FnMut(Record<'_>)) ->
 
 /// What became of the records.
 #[derive(Default)]
-struct Reports(Mutex<(Option<i64>, Option<KafkaError>)>);
+pub(super) struct Reports(Mutex<(Option<i64>, Option<KafkaError>)>);
+
+impl Reports {
+    /// The largest offset of those that were taken.
+    ///
+    /// # Errors
+    /// The last one of those that were not.
+    pub(super) fn settled(&self) -> Result<Option<i64>, KafkaError> {
+        match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            (_, Some(error)) => Err(error.clone()),
+            (offset, None) => Ok(*offset),
+        }
+    }
+}
 
 impl ClientContext for Reports {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
@@ -140,9 +157,5 @@ pub fn write(
         producer.poll(Duration::ZERO);
     }
     producer.flush(settings.startup_timeout + Duration::from_secs(1)).map_err(|e| failed(&e))?;
-    let seen = producer.context().0.lock().unwrap_or_else(PoisonError::into_inner);
-    match &*seen {
-        (_, Some(error)) => Err(failed(error)),
-        (offset, None) => Ok(offset.unwrap_or(-1)),
-    }
+    producer.context().settled().map(|offset| offset.unwrap_or(-1)).map_err(|e| failed(&e))
 }

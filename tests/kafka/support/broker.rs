@@ -15,7 +15,8 @@ const VERSION: &str = "4.3.1";
 
 pub struct Broker {
     pub bootstrap: String,
-    /// The listener that wants SASL PLAIN: user `gate`, password `secret`, without any permission.
+    /// The listener that wants SASL PLAIN: user `gate` and `sluicegate-<role>` for each role, password `secret`, at
+    /// first without any permission.
     pub sasl: String,
     child: Child,
     libraries: PathBuf,
@@ -189,6 +190,8 @@ const LOGGING: &str = r#"<Configuration status="ERROR"><Appenders><Console name=
 /// Without the replication lines, groups and transactions would wait for replicas that never come.
 fn settings(client: u16, controller: u16, sasl: u16, directory: &Path) -> String {
     let data = directory.join("data");
+    let roles = ["service", "gate", "host", "reviewer", "producer", "admin"];
+    let roles = roles.map(|role| format!("user_sluicegate-{role}=\"secret\"")).join(" ");
     format!(
         "process.roles=broker,controller
 node.id=1
@@ -199,7 +202,7 @@ inter.broker.listener.name=PLAINTEXT
 controller.listener.names=CONTROLLER
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT
 sasl.enabled.mechanisms=PLAIN
-listener.name.sasl.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required user_gate=\"secret\";
+listener.name.sasl.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required user_gate=\"secret\" {roles};
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 super.users=User:ANONYMOUS
 allow.everyone.if.no.acl.found=false
