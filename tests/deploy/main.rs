@@ -14,6 +14,7 @@ mod acls;
 #[allow(dead_code, reason = "the suite of Kafka uses the rest")]
 mod broker;
 mod compose;
+mod evolution;
 mod files;
 mod image;
 mod process;

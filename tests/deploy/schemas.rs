@@ -29,7 +29,7 @@ fn the_schemas_are_fresh() {
     let own: BTreeSet<String> = DOCUMENTS.iter().map(|d| d.file()).collect();
     for entry in std::fs::read_dir(root("deploy/schemas")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        assert!(own.contains(&name), "deploy/schemas/{name} is made by nothing");
+        assert!(name == "released" || own.contains(&name), "deploy/schemas/{name} is made by nothing");
     }
 }
 
