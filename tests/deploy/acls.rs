@@ -162,12 +162,24 @@ fn the_commands_give_each_role_what_it_needs() {
     }
     assert_eq!(service.stop().code(), Some(0), "{}", service.log());
 
-    // A changelog that may not be read is not taken for one that is lost.
     let state = state_topic("agent.events");
-    let address = &world.broker.bootstrap;
-    world.acls(&format!(
-        "--bootstrap-server {address} --remove --force --allow-principal User:sluicegate-service --operation Read --topic {state}"
-    ));
+    let one = |what: &str, operation: &str, topic: &str| {
+        format!(
+            "--bootstrap-server {} {what} --allow-principal User:sluicegate-service --operation {operation} --topic {topic}",
+            world.broker.bootstrap
+        )
+    };
+    // What may not be written ends the service once there is something to write; it is not tried for ever.
+    world.acls(&one("--remove --force", "Write", "sluicegate.verdicts"));
+    let mut service = Running::start(world.r#as(Role::Service, &["run"]));
+    service.get(world.port, "/readyz", is_ok);
+    world.succeed(Role::Producer, &sample);
+    assert_eq!(service.end().code(), Some(4), "{}", service.log());
+    assert!(service.log().contains("kafka_denied"), "{}", service.log());
+    world.acls(&one("--add", "Write", "sluicegate.verdicts"));
+
+    // A changelog that may not be read is not taken for one that is lost.
+    world.acls(&one("--remove --force", "Read", &state));
     let mut service = Running::start(world.r#as(Role::Service, &["run"]));
     assert_eq!(service.end().code(), Some(4), "{}", service.log());
     assert!(service.log().contains("kafka_denied") && service.log().contains(&state), "{}", service.log());

@@ -43,7 +43,17 @@ pub fn hold(emissions: &[Emission]) {
     for emission in emissions {
         let (which, value) = match emission.to {
             To::Verdicts => (0, body(emission)),
-            To::Redacted if header(emission, "ce_type") == Some("io.sluicegate.tool.call.v1") => (1, body(emission)),
+            To::Redacted if header(emission, "ce_type") == Some("io.sluicegate.tool.call.v1") => {
+                let bytes = emission.value.as_deref().unwrap_or_default();
+                match serde_json::from_slice(bytes) {
+                    Ok(value) => (1, value),
+                    // Half of a surrogate pair is carried as it came, and this reader takes none.
+                    Err(_) => {
+                        assert!(String::from_utf8_lossy(bytes).contains("\\ud"), "{}", String::from_utf8_lossy(bytes));
+                        continue;
+                    }
+                }
+            }
             To::Redacted => continue,
             To::DeadLetters => {
                 // Headers that came with the record are its own.

@@ -76,6 +76,8 @@ pub struct KafkaLedger {
     states: Vec<String>,
     worker: u32,
     queued: u32,
+    /// A record was not taken because the transaction had failed. It is never committed.
+    doomed: bool,
 }
 
 impl KafkaLedger {
@@ -88,6 +90,7 @@ impl KafkaLedger {
             states: settings.inputs.iter().map(|t| state_topic(t)).collect(),
             worker,
             queued: 0,
+            doomed: false,
         }
     }
 
@@ -153,6 +156,7 @@ impl Ledger for KafkaLedger {
     fn begin(&mut self) -> Result<(), Cause> {
         self.reports.transport.store(false, Ordering::Release);
         let _ = self.failure();
+        self.doomed = false;
         let producer = self.producer()?;
         producer.begin_transaction().map_err(|e| refused(producer, e.to_string(), &e))
     }
@@ -191,6 +195,11 @@ impl Ledger for KafkaLedger {
                     let bytes = refused.payload.map_or(0, <[u8]>::len) + refused.key.map_or(0, <[u8]>::len);
                     return Err(Cause::TooLarge { topic: topic.to_owned(), bytes });
                 }
+                // The transaction failed before, and only its end says of what: it can no longer be committed.
+                Err((KafkaError::MessageProduction(Code::State), _)) if producer.client().fatal_error().is_none() => {
+                    self.doomed = true;
+                    return Ok(());
+                }
                 Err((error, _)) => return Err(refused(producer, format!("{topic}: {error}"), &error)),
             }
         }
@@ -218,6 +227,13 @@ impl Ledger for KafkaLedger {
             }
         }
         let sent = self.repeated(until, |p, left| p.send_offsets_to_transaction(&offsets, who, left));
+        if self.doomed {
+            let cause = match sent {
+                Err(Commit::Aborted(cause)) => cause,
+                _ => Cause::Other("the client took no more records for the transaction".into()),
+            };
+            return self.abort(cause, limit);
+        }
         let done = sent.and_then(|()| self.repeated(until, |p, left| p.commit_transaction(left)));
         self.serve();
         match done {
