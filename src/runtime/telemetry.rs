@@ -95,10 +95,11 @@ const ACTION: Label = closed("action", &["allow", "redact", "block"]);
 /// Declares the table and the handles made from it.
 macro_rules! metrics {
     ($($field:ident: $kind:ident $name:literal [$($label:expr),*] $buckets:expr, $help:literal;)*) => {
+        /// The metrics by the names of their handles: what dashboards and alerts are made from.
         #[allow(non_upper_case_globals, reason = "the field's own name, so that table and handles read alike")]
-        mod table {
+        pub mod table {
             use super::*;
-            $(pub static $field: Metric = Metric {
+            $(#[doc = $help] pub static $field: Metric = Metric {
                 name: $name, kind: Kind::$kind, help: $help, labels: &[$($label),*], buckets: $buckets,
             };)*
         }

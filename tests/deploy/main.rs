@@ -20,3 +20,4 @@ mod image;
 mod process;
 mod schemas;
 mod supply;
+mod watch;

@@ -1,0 +1,74 @@
+//! What is made from the code is as the code would make it now, and covers what it must.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use sluicegate::runtime::telemetry::METRICS;
+
+use super::grafana::policy_change;
+use super::{alerts, dashboards, rules};
+
+pub fn root(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// `UPDATE=1` rewrites it.
+fn fresh(path: &str, expected: &str) {
+    let file = root(path);
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, expected).unwrap();
+    }
+    let found = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(found == expected, "{path} is stale: run `UPDATE=1 cargo test --release --test deploy -- fresh`");
+}
+
+#[test]
+fn dashboards_are_fresh() {
+    for dashboard in dashboards::all() {
+        let mut json = serde_json::to_string_pretty(&dashboard.json()).unwrap();
+        json.push('\n');
+        fresh(&format!("helm/sluicegate/dashboards/{}.json", dashboard.file), &json);
+    }
+}
+
+#[test]
+fn rules_are_fresh() {
+    fresh("helm/sluicegate/files/alerts.yaml", &rules::alerts());
+    fresh("helm/sluicegate/files/alerts_test.yaml", &rules::tests());
+}
+
+#[test]
+fn every_metric_is_on_a_dashboard() {
+    let dashboards = dashboards::all();
+    let shown: BTreeSet<&str> = dashboards
+        .iter()
+        .flat_map(|d| d.panels())
+        .flat_map(|p| &p.targets)
+        .flat_map(|(e, _)| &e.metrics)
+        .copied()
+        .collect();
+    let missing: Vec<&str> = METRICS.iter().map(|m| m.name).filter(|name| !shown.contains(name)).collect();
+    let panels: usize = dashboards.iter().map(|d| d.panels().count()).sum();
+    println!("{} of {} metrics in {panels} panels", shown.len(), METRICS.len());
+    assert!(missing.is_empty(), "on no dashboard: {missing:?}");
+    assert!(policy_change().metrics.contains("config_info"));
+}
+
+#[test]
+fn panels_and_alerts_have_names_of_their_own() {
+    let mut files = BTreeSet::new();
+    for dashboard in dashboards::all() {
+        assert!(files.insert(dashboard.uid));
+        let titles: Vec<&str> = dashboard.panels().map(|p| p.title).collect();
+        assert_eq!(titles.iter().collect::<BTreeSet<_>>().len(), titles.len(), "{}", dashboard.title);
+        for panel in dashboard.panels() {
+            let ends = panel.says.ends_with('.');
+            assert!(ends && !panel.targets.is_empty() && panel.size.0 <= 24, "{}", panel.title);
+        }
+    }
+    let groups = alerts::groups();
+    let all: Vec<_> = groups.iter().flat_map(|(_, alerts)| alerts).collect();
+    assert_eq!(all.iter().map(|a| a.name).collect::<BTreeSet<_>>().len(), all.len());
+    println!("{} alerts", all.len());
+}
