@@ -20,4 +20,7 @@ mod image;
 mod process;
 mod schemas;
 mod supply;
+#[allow(dead_code, reason = "shared with the tests against Kafka, which use all of it")]
+#[path = "../kafka/support/mod.rs"]
+mod support;
 mod watch;

@@ -36,6 +36,7 @@ fn dashboards_are_fresh() {
 fn rules_are_fresh() {
     fresh("helm/sluicegate/files/alerts.yaml", &rules::alerts());
     fresh("helm/sluicegate/files/alerts_test.yaml", &rules::tests());
+    fresh("docs/alerts.md", &rules::page());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::expr::{Expr, panel};
-use sluicegate::runtime::telemetry::table;
+use sluicegate::runtime::telemetry::{METRICS, table};
 
 /// How a panel draws what it is answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -180,7 +180,7 @@ fn grid(place: &(Option<&'static str>, Option<&Panel>, u32, u32), id: u32) -> Va
         "datasource": source(),
         "gridPos": {"x": x, "y": y, "w": panel.size.0, "h": panel.size.1},
         "targets": targets,
-        "fieldConfig": {"defaults": defaults(panel), "overrides": []},
+        "fieldConfig": {"defaults": defaults(panel), "overrides": overrides(panel)},
         "options": options(panel),
     });
     if panel.draw == Draw::Table {
@@ -215,6 +215,34 @@ fn target(panel: &Panel, expr: &Expr, legend: &str, id: char) -> Value {
     })
 }
 
+/// The colour of a series that means something by its name.
+pub fn meaning(name: &str) -> Option<&'static str> {
+    match name {
+        "allow" | "committed" | "judged" | "final" => Some("green"),
+        "redact" | "aborted" | "medium" => Some("orange"),
+        "block" | "fenced" | "rejected" | "critical" => Some("red"),
+        _ => None,
+    }
+}
+
+fn overrides(panel: &Panel) -> Vec<Value> {
+    let mut named: Vec<(&str, &str)> = Vec::new();
+    for (expr, legend) in &panel.targets {
+        let whole = legend.strip_prefix("{{").and_then(|l| l.strip_suffix("}}"));
+        let Some(label) = whole else { continue };
+        let own = METRICS.iter().filter(|m| expr.metrics.contains(m.name)).flat_map(|m| m.labels);
+        let values = own.filter(|l| l.name == label).flat_map(|l| l.values);
+        named.extend(values.filter_map(|v| Some((*v, meaning(v)?))));
+    }
+    let colour = |(name, colour): (&str, &str)| {
+        json!({
+            "matcher": {"id": "byName", "options": name},
+            "properties": [{"id": "color", "value": {"mode": "fixed", "fixedColor": colour}}],
+        })
+    };
+    named.into_iter().map(colour).collect()
+}
+
 fn defaults(panel: &Panel) -> Value {
     let mut steps = vec![json!({"color": "green", "value": null})];
     if let Some((orange, red)) = panel.limits {
@@ -233,6 +261,9 @@ fn defaults(panel: &Panel) -> Value {
         "unit": panel.unit, "min": 0, "thresholds": {"mode": "absolute", "steps": steps},
         "color": {"mode": if panel.draw == Draw::Stat { "thresholds" } else { "palette-classic" }},
     });
+    if panel.instant() && panel.unit == "short" {
+        value["decimals"] = json!(0);
+    }
     if matches!(panel.draw, Draw::Lines | Draw::Stack) {
         let stacked = panel.draw == Draw::Stack;
         value["custom"] = json!({

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::alerts::{Alert, full, groups};
 use super::case::Case;
-use super::{RUNBOOKS, slo};
+use super::{RUNBOOKS, healthy, slo};
 
 const HEAD: &str =
     "# Made from the table of metrics by `UPDATE=1 cargo test --release --test deploy -- fresh`; do not edit.\n";
@@ -44,6 +44,51 @@ pub fn tests() -> String {
         for case in [&alert.fires, &alert.silent] {
             test(&mut out, &alert, case);
         }
+    }
+    quiet(&mut out);
+    out
+}
+
+/// In a healthy world no alert fires.
+fn quiet(out: &mut String) {
+    let _ = writeln!(out, "  - name: a healthy day is silent\n    interval: 1m\n    input_series:");
+    for (series, values) in healthy::series() {
+        let _ = writeln!(out, "      - series: {}\n        values: {}", quoted(&series), quoted(&values));
+    }
+    let _ = writeln!(out, "    alert_rule_test:");
+    for alert in groups().into_iter().flat_map(|(_, alerts)| alerts) {
+        let _ = writeln!(out, "      - {{eval_time: 3h, alertname: {}, exp_alerts: []}}", full(alert.name));
+    }
+}
+
+/// `docs/alerts.md`.
+pub fn page() -> String {
+    let mut out = String::from(
+        "# Alerts\n\nMade from the alerts' own table by `UPDATE=1 cargo test --release --test deploy -- fresh`; do not edit. \
+         The rules are `helm/sluicegate/files/alerts.yaml`; `alerts_test.yaml` beside it shows when each fires and when \
+         not. `page` wakes somebody, `ticket` waits for the day, `info` is for the dashboard. What the objective is: \
+         [slo.md](slo.md).\n",
+    );
+    for (group, alerts) in groups() {
+        let heading = group.trim_start_matches("sluicegate-");
+        let _ = writeln!(out, "\n## {}{}\n", heading[..1].to_uppercase(), &heading[1..]);
+        let _ = writeln!(out, "| alert | severity | after | says |\n|---|---|---|---|");
+        for alert in alerts {
+            let (name, hold) = (full(alert.name), if alert.hold == "0m" { "at once" } else { alert.hold });
+            let says = plain(alert.summary);
+            let _ = writeln!(out, "| [{name}](../{RUNBOOKS}{name}.md) | {} | {hold} | {says} |", alert.severity.name());
+        }
+    }
+    out
+}
+
+/// `{{ $labels.fleet }}` reads as _fleet_.
+fn plain(summary: &str) -> String {
+    let mut parts = summary.split("{{ $labels.");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (label, rest) = part.split_once(" }}").unwrap();
+        let _ = write!(out, "_{label}_{rest}");
     }
     out
 }
