@@ -116,6 +116,9 @@ macro_rules! metrics {
             pub fn new() -> Result<Metrics, prometheus::Error> {
                 let registry = Registry::new();
                 let overflow = IntCounterVec::new(opts(&table::label_overflow), &["label"])?;
+                for label in METRICS.iter().flat_map(|m| m.labels).filter(|l| l.values.is_empty()) {
+                    overflow.with_label_values(&[label.name]);
+                }
                 let common = Common { registry, overflow, fleets: Arc::default() };
                 Ok(Metrics { $($field: $kind::new(&table::$field, &common)?,)* registry: common.registry })
             }
@@ -318,6 +321,10 @@ impl Counter {
         } else {
             IntCounterVec::new(opts(metric), &bounds.names())?
         };
+        // From zero on: Prometheus takes the first value of a series for no increase.
+        if let [label] = metric.labels {
+            label.values.iter().for_each(|value| drop(vec.with_label_values(&[value])));
+        }
         register(&common.registry, &vec)?;
         Ok(Self { vec, bounds })
     }

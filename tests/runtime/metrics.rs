@@ -84,6 +84,22 @@ fn a_block_counts_as_verdict_and_by_policy() {
     }
 }
 
+/// Prometheus takes the first value of a series for no increase, so what happens once would not be seen.
+#[test]
+fn counters_of_one_closed_label_begin_at_zero() {
+    let text = metrics().text();
+    let mut zeros = 0;
+    for m in METRICS.iter().filter(|m| m.kind == Kind::Counter) {
+        let [label] = m.labels else { continue };
+        for value in label.values {
+            let line = format!("{PREFIX}{}{{{}=\"{value}\"}} 0\n", m.name, label.name);
+            assert!(text.contains(&line), "{line} is not in\n{text}");
+            zeros += 1;
+        }
+    }
+    assert!(zeros > 20 && text.contains("label_overflow_total{label=\"fleet\"} 0\n"), "{text}");
+}
+
 #[test]
 fn labels_are_bounded_and_the_overflow_is_counted() {
     let m = metrics();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use sluicegate::runtime::telemetry::{Kind, METRICS, PREFIX};
+use sluicegate::runtime::telemetry::{Kind, METRICS, Metric, PREFIX};
 
 use super::fresh::root;
 use super::grafana::{Dashboard, Panel, policy_change};
@@ -148,8 +148,9 @@ fn feed(bootstrap: &str, topic: &str, stop: &Arc<AtomicBool>) -> std::thread::Jo
     })
 }
 
+/// Whether a counter has counted.
 fn seen(prometheus: &Prometheus, name: &str) -> bool {
-    let found = prometheus.at(&format!("count({PREFIX}{name})"), now());
+    let found = prometheus.at(&format!("sum({PREFIX}{name}) > 0"), now());
     found.is_ok_and(|answers| !answers.is_empty())
 }
 
@@ -184,13 +185,18 @@ impl Run {
         all
     }
 
-    /// Every metric of the table has series; those that cannot are named, and only they.
+    /// Every metric of the table says something; those that cannot are named, and only they.
     fn metrics(&self) {
-        let names = self.prometheus.api("label/__name__/values", &[]).unwrap();
-        let names: BTreeSet<&str> = names.as_array().unwrap().iter().filter_map(|n| n.as_str()).collect();
-        let there = |m: &&&sluicegate::runtime::telemetry::Metric| {
-            let part = if m.kind == Kind::Histogram { "_count" } else { "" };
-            names.contains(format!("{PREFIX}{}{part}", m.name).as_str())
+        // What counts must have counted; a gauge may well be zero.
+        let there = |m: &&&Metric| {
+            let (part, least) = match m.kind {
+                Kind::Histogram => ("_count", 1.0),
+                Kind::Counter => ("", 1.0),
+                Kind::Gauge => ("", f64::NEG_INFINITY),
+            };
+            let sum = format!("sum({PREFIX}{}{part})", m.name);
+            let answers = self.prometheus.through(&sum, self.from, self.to).unwrap();
+            answers.iter().flat_map(|a| &a.points).any(|p| p.1 >= least)
         };
         let seen = METRICS.iter().filter(there).count();
         println!("metrics registered and seen: {seen}/{}", METRICS.len());

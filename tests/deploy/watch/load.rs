@@ -103,8 +103,8 @@ fn described_otherwise(conversation: &str) -> Vec<Event> {
     [list(1, "Finds."), list(2, "Sends.")].into_iter().flatten().collect()
 }
 
-/// More fleets than the label has room for.
+/// More fleets than the label has room for, on each of two instances.
 pub fn many_fleets(partitions: i32) -> Vec<Event> {
     let one = |n: usize| of(Event::result(&format!("many-{n}"), "log", "done"), &format!("fleet-{n}"));
-    (0..40).map(|n| place(one(n), partitions)).collect()
+    (0..120).map(|n| place(one(n), partitions)).collect()
 }

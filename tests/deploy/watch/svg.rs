@@ -122,7 +122,7 @@ impl<'a> Picture<'a> {
                 all.push((name, one));
             }
         }
-        all.sort_by(|a, b| natural(&a.0).cmp(&natural(&b.0)));
+        all.sort_by_key(|one| natural(&one.0));
         all
     }
 
@@ -345,8 +345,11 @@ fn width(text: &str, size: f64) -> f64 {
     f64::from(u32::try_from(text.chars().count()).unwrap()) * size * 0.58
 }
 
+/// Values at times.
+type Line = Vec<(f64, f64)>;
+
 /// Each series on top of those before it: its line, and the line below.
-fn stack(series: &[(String, Answer)]) -> Vec<(Vec<(f64, f64)>, Vec<(f64, f64)>)> {
+fn stack(series: &[(String, Answer)]) -> Vec<(Line, Line)> {
     let key = |t: f64| (t * 1000.0).round() as i64;
     let mut below: BTreeMap<i64, (f64, f64)> =
         series.iter().flat_map(|(_, a)| &a.points).map(|(t, _)| (key(*t), (*t, 0.0))).collect();
