@@ -36,6 +36,10 @@ fn per_second(metric: &'static Metric, by: &[&'static str]) -> Expr {
 fn in_range(series: Series, by: &[&'static str]) -> Expr {
     series.increase(RANGE).sum(by)
 }
+/// Those of which there were some.
+fn some_in_range(series: Series, by: &[&'static str]) -> Expr {
+    in_range(series, by).above(0.5)
+}
 fn p(q: f64, metric: &'static Metric, by: &[&'static str]) -> Expr {
     panel(metric).rate(RATE).quantile(q, by)
 }
@@ -184,7 +188,7 @@ fn enforcement() -> Dashboard {
                         "Findings of enforced policies, and of those in monitor mode.",
                     )
                     .sized(12, 9)
-                    .shows(in_range(panel(&m::findings), &["policy", "mode"]), "{{policy}} {{mode}}"),
+                    .shows(some_in_range(panel(&m::findings), &["policy", "mode"]), "{{policy}} {{mode}}"),
                     lines("Findings by severity", "ops", "All policies.")
                         .sized(12, 9)
                         .shows(per_second(&m::findings, &["severity"]), "{{severity}}"),
@@ -216,7 +220,7 @@ fn enforcement() -> Dashboard {
                     )
                     .shows(per_second(&m::bypasses, &["kind"]), "{{kind}}"),
                     bars("Bypasses by fleet, in range", "Whose hosts they are.")
-                        .shows(in_range(fleet(&m::bypasses), &["fleet", "kind"]), "{{fleet}} {{kind}}"),
+                        .shows(some_in_range(fleet(&m::bypasses), &["fleet", "kind"]), "{{fleet}} {{kind}}"),
                     lines(
                         "Tool descriptions that changed",
                         "ops",
@@ -233,7 +237,7 @@ fn enforcement() -> Dashboard {
                     stack("Events by provider", "ops", "Wire formats.")
                         .shows(per_second(&m::events, &["provider"]), "{{provider}}"),
                     bars("Parts passed uninspected, in range", "By provider and wire type.")
-                        .shows(in_range(panel(&m::opaque), &["provider", "kind"]), "{{provider}} {{kind}}"),
+                        .shows(some_in_range(panel(&m::opaque), &["provider", "kind"]), "{{provider}} {{kind}}"),
                     stack("Argument streams by outcome", "ops", "final, or why they were cut.")
                         .shows(per_second(&m::assemblies, &["outcome"]), "{{outcome}}"),
                     lines("Fragments per argument stream", "short", "p50 and p95.")
@@ -306,7 +310,7 @@ fn pipeline() -> Dashboard {
                     lines("Commits not confirmed", "ops", "By cause.")
                         .shows(all(&m::transaction_aborts, &["cause"]), "{{cause}}"),
                     bars("Producers rebuilt, in range", "By reason.").shows(
-                        in_range(panel(&m::producer_rebuilds), &["instance", "reason"]),
+                        some_in_range(panel(&m::producer_rebuilds), &["instance", "reason"]),
                         "{{instance}} {{reason}}",
                     ),
                 ],
@@ -329,7 +333,7 @@ fn pipeline() -> Dashboard {
                     lines("Restore: records left", "short", "Changelog records before the instance judges.")
                         .shows(now(&m::restore_remaining, &["instance"]), "{{instance}}"),
                     bars("Partitions restored, in range", "By instance.")
-                        .shows(in_range(panel(&m::restore_duration).counts(), &["instance"]), "{{instance}}"),
+                        .shows(some_in_range(panel(&m::restore_duration).counts(), &["instance"]), "{{instance}}"),
                 ],
             ),
             (
@@ -343,9 +347,9 @@ fn pipeline() -> Dashboard {
                     lines("Dead letters", "ops", "By stage and reason.")
                         .shows(all(&m::dlq_records, &["stage", "reason"]), "{{stage}} {{reason}}"),
                     bars("Records not decoded, in range", "By topic and reason.")
-                        .shows(in_range(panel(&m::decode_failures), &["topic", "reason"]), "{{topic}} {{reason}}"),
+                        .shows(some_in_range(panel(&m::decode_failures), &["topic", "reason"]), "{{topic}} {{reason}}"),
                     bars("Labels folded into _other, in range", "Values beyond a label's bound.")
-                        .shows(in_range(panel(&m::label_overflow), &["label"]), "{{label}}"),
+                        .shows(some_in_range(panel(&m::label_overflow), &["label"]), "{{label}}"),
                 ],
             ),
             (

@@ -56,6 +56,24 @@ fn every_metric_is_on_a_dashboard() {
     assert!(policy_change().metrics.contains("config_info"));
 }
 
+/// Every series of a panel is one that the variables chose, and panels stand beside each other.
+#[test]
+fn panels_obey_the_variables_and_do_not_overlap() {
+    for dashboard in dashboards::all() {
+        for (expr, _) in dashboard.panels().flat_map(|p| &p.targets) {
+            let (series, chosen) = ("sluicegate_", "{job=~\"$job\", instance=~\"$instance\"");
+            assert_eq!(expr.text.matches(series).count(), expr.text.matches(chosen).count(), "{}", expr.text);
+        }
+        let mut taken = BTreeSet::new();
+        for (_, panel, x, y) in dashboard.places() {
+            let (columns, rows) = panel.map_or((24, 1), |p| p.size);
+            for cell in (x..x + columns).flat_map(|x| (y..y + rows).map(move |y| (x, y))) {
+                assert!(cell.0 < 24 && taken.insert(cell), "{}: {cell:?}", dashboard.title);
+            }
+        }
+    }
+}
+
 #[test]
 fn panels_and_alerts_have_names_of_their_own() {
     let mut files = BTreeSet::new();

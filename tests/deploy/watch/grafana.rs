@@ -215,14 +215,17 @@ fn target(panel: &Panel, expr: &Expr, legend: &str, id: char) -> Value {
     })
 }
 
-/// The colour of a series that means something by its name.
-pub fn meaning(name: &str) -> Option<&'static str> {
-    match name {
-        "allow" | "committed" | "judged" | "final" => Some("green"),
-        "redact" | "aborted" | "medium" => Some("orange"),
+/// The colours of series that mean something by their names, if all of a panel's do.
+pub fn meanings(names: &[&str]) -> Option<Vec<&'static str>> {
+    let meaning = |name: &&str| match *name {
+        "allow" | "committed" | "judged" => Some("green"),
+        "redact" | "aborted" | "high" => Some("orange"),
         "block" | "fenced" | "rejected" | "critical" => Some("red"),
+        "passed" | "low" => Some("blue"),
+        "abandoned" | "medium" => Some("purple"),
         _ => None,
-    }
+    };
+    names.iter().map(meaning).collect()
 }
 
 fn overrides(panel: &Panel) -> Vec<Value> {
@@ -231,8 +234,8 @@ fn overrides(panel: &Panel) -> Vec<Value> {
         let whole = legend.strip_prefix("{{").and_then(|l| l.strip_suffix("}}"));
         let Some(label) = whole else { continue };
         let own = METRICS.iter().filter(|m| expr.metrics.contains(m.name)).flat_map(|m| m.labels);
-        let values = own.filter(|l| l.name == label).flat_map(|l| l.values);
-        named.extend(values.filter_map(|v| Some((*v, meaning(v)?))));
+        let values: Vec<&str> = own.filter(|l| l.name == label).flat_map(|l| l.values).copied().collect();
+        named.extend(meanings(&values).into_iter().flat_map(|colours| values.iter().copied().zip(colours)));
     }
     let colour = |(name, colour): (&str, &str)| {
         json!({

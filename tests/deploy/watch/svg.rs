@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::grafana::{Dashboard, Draw, Panel, labels, meaning};
+use super::grafana::{Dashboard, Draw, Panel, labels, meanings};
 use super::live::Answers;
 use super::prometheus::Answer;
 
@@ -165,8 +165,9 @@ impl<'a> Picture<'a> {
             (x, plot.y + plot.h - v / top * plot.h)
         };
         let mut drawn = String::new();
+        let colours = colours(&series.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>());
         for (n, (points, base)) in layers.iter().enumerate().rev() {
-            let colour = colour(&series[n].0, n);
+            let colour = colours[n];
             for piece in pieces(points) {
                 let line: Vec<String> = piece.iter().map(|p| at(*p)).map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
                 if stacked {
@@ -192,6 +193,7 @@ impl<'a> Picture<'a> {
     /// Writes the names below, and gives the height that is left for the plot.
     fn legend(&mut self, series: &[(String, Answer)], f: Frame) -> f64 {
         let named: Vec<&str> = series.iter().map(|(name, _)| name.as_str()).filter(|n| !n.is_empty()).collect();
+        let colours = colours(&named);
         let (mut x, mut lines): (f64, Vec<Vec<(usize, f64)>>) = (0.0, vec![Vec::new()]);
         for (n, name) in named.iter().enumerate() {
             let w = 22.0 + width(name, 10.0);
@@ -208,7 +210,7 @@ impl<'a> Picture<'a> {
         for (at, line) in (0u32..).zip(&lines) {
             let y = f.y + f.h - height + 13.0 * f64::from(at) + 9.0;
             for (n, x) in line {
-                self.rect(f.x + x, y - 7.0, 8.0, 8.0, colour(named[*n], *n));
+                self.rect(f.x + x, y - 7.0, 8.0, 8.0, colours[*n]);
                 self.small(f.x + x + 12.0, y, "start", named[*n]);
             }
         }
@@ -325,13 +327,12 @@ impl<'a> Picture<'a> {
     }
 }
 
-/// As Grafana colours it: by meaning where it has one, else in turn.
-fn colour(name: &str, n: usize) -> &'static str {
-    match meaning(name) {
-        Some("green") => COLOURS[0],
-        Some("orange") => COLOURS[1],
-        Some(_) => COLOURS[2],
-        None => COLOURS[n % COLOURS.len()],
+/// As Grafana colours them: by meaning where all have one, else in turn.
+fn colours(names: &[&str]) -> Vec<&'static str> {
+    let named = |colour: &str| ["green", "orange", "red", "blue", "purple"].iter().position(|c| *c == colour);
+    match meanings(names) {
+        Some(all) => all.iter().map(|c| COLOURS[named(c).unwrap()]).collect(),
+        None => (0..names.len()).map(|n| COLOURS[n % COLOURS.len()]).collect(),
     }
 }
 
