@@ -322,8 +322,10 @@ impl Counter {
             IntCounterVec::new(opts(metric), &bounds.names())?
         };
         // From zero on: Prometheus takes the first value of a series for no increase.
-        if let [label] = metric.labels {
-            label.values.iter().for_each(|value| drop(vec.with_label_values(&[value])));
+        match metric.labels {
+            [] => drop(vec.with_label_values::<&str>(&[])),
+            [label] => label.values.iter().for_each(|value| drop(vec.with_label_values(&[value]))),
+            _ => {}
         }
         register(&common.registry, &vec)?;
         Ok(Self { vec, bounds })

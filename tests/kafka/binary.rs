@@ -323,8 +323,10 @@ fn read_committed_width(world: &World) -> usize {
     metadata.topics()[0].partitions().len()
 }
 
-/// Metrics that say nothing in a run without faults and without a canary.
-const SILENT: [&str; 7] = [
+/// Metrics that say nothing in a run without faults, without a canary, and without another configuration.
+const SILENT: [&str; 9] = [
+    "config_reloads_total",
+    "log_events_suppressed_total",
     "canary_verdicts_total",
     "undecodable_data_total",
     "opaque_parts_total",

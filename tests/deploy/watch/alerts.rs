@@ -1,6 +1,8 @@
 //! The alerts: when they fire, and a case each in which they fire and in which they do not.
 
-use sluicegate::runtime::telemetry::{Metric, table as m};
+mod policy;
+
+use sluicegate::runtime::telemetry::table as m;
 
 use super::case::{Case, raw, sample};
 use super::expr::{Expr, rule, up};
@@ -51,8 +53,8 @@ pub fn groups() -> Vec<(&'static str, Vec<Alert>)> {
         ("sluicegate-objective", objective()),
         ("sluicegate-instances", instances()),
         ("sluicegate-pipeline", pipeline()),
-        ("sluicegate-enforcement", enforcement()),
-        ("sluicegate-configuration", configuration()),
+        ("sluicegate-enforcement", policy::enforcement()),
+        ("sluicegate-configuration", policy::configuration()),
     ]
 }
 
@@ -383,178 +385,6 @@ fn pipeline() -> Vec<Alert> {
             expr: rule(&m::state_evictions).is("reason", "size").counted("15m", &["job"]),
             fires: Case::fires("the first one", "30m", &[], evicted("size", "_x20 1x20")),
             silent: Case::silent("idle ones are dropped", "30m", evicted("ttl", "0+10x40")),
-        },
-    ]
-}
-
-/// A share of a fleet's verdicts.
-fn share(of: Expr, window: &str) -> Expr {
-    of.per(rule(&m::verdicts).rate(window).sum(&["job", "fleet"]))
-}
-
-fn enforcement() -> Vec<Alert> {
-    let by = &["job", "fleet"];
-    let verdicts = |decision, action, values| {
-        sample(&m::verdicts, "", &[FLEET, ANTHROPIC, ("decision", decision), ("action", action)], values)
-    };
-    let allowed = |values| verdicts("allow", "allow", values);
-    let blocked = || rule(&m::verdicts).is("decision", "block");
-    let bypass = |kind, values| vec![sample(&m::bypasses, "", &[FLEET, ("kind", kind)], values)];
-    let changes = |values| vec![sample(&m::tool_description_changes, "", &[FLEET], values)];
-    let oversize = |values| sample(&m::oversize_results, "", &[FLEET, ANTHROPIC, ("action", "redact")], values);
-    let by_engine = |values| sample(&m::blocks, "", &[FLEET, ("policy", "SG00")], values);
-    let ended = |outcome, values| sample(&m::assemblies, "", &[ANTHROPIC, ("outcome", outcome)], values);
-    let undecodable = |values| vec![sample(&m::undecodable, "", &[ANTHROPIC], values)];
-    let against = ("kind", "started_despite_block");
-    let lost = "transport_closed|expired|orphan|undecodable|gap";
-    let streams = |window| rule(&m::assemblies).rate(window).sum(&["job", "provider"]);
-    vec![
-        Alert {
-            name: "Bypassed",
-            hold: "0m",
-            severity: Severity::Page,
-            summary: "A host of {{ $labels.fleet }} acted against a verdict: {{ $labels.kind }}.",
-            expr: rule(&m::bypasses).not("kind", "started_before_verdict").counted("15m", &["job", "fleet", "kind"]),
-            fires: Case::fires("the first one ever", "30m", &[FLEET, against], bypass(against.1, "_x20 1x20")),
-            silent: Case::silent("one, long ago", "60m", bypass(against.1, "_x20 1x60")),
-        },
-        Alert {
-            name: "HostDoesNotWait",
-            hold: "15m",
-            severity: Severity::Ticket,
-            summary: "Hosts of {{ $labels.fleet }} start calls before their verdicts.",
-            expr: rule(&m::bypasses).is("kind", "started_before_verdict").increase("30m").sum(by).above(10.0),
-            fires: Case::fires("one a minute", "60m", &[FLEET], bypass("started_before_verdict", "0+1x70")),
-            silent: Case::silent("two", "60m", bypass("started_before_verdict", "0x30 2x40")),
-        },
-        Alert {
-            name: "BlocksSurge",
-            hold: "15m",
-            severity: Severity::Ticket,
-            summary: "{{ $labels.fleet }} is blocked three times as often as yesterday.",
-            expr: share(blocked().rate("30m").sum(by), "30m")
-                .above(0.05)
-                .and(blocked().rate("30m").sum(by).above_times(3.0, blocked().rate_ago("30m", "1d").sum(by))),
-            fires: Case::fires(
-                "twenty times as many",
-                "25h",
-                &[FLEET],
-                vec![allowed("0+100x1600"), verdicts("block", "block", "0+1x1440 1460+20x159")],
-            ),
-            silent: Case::silent(
-                "always as many",
-                "25h",
-                vec![allowed("0+100x1600"), verdicts("block", "block", "0+20x1600")],
-            ),
-        },
-        Alert {
-            name: "BlockedUnjudged",
-            hold: "10m",
-            severity: Severity::Page,
-            summary: "Over 1 % of the verdicts of {{ $labels.fleet }} block what could not be judged.",
-            expr: share(rule(&m::blocks).is("policy", "SG00").rate("10m").sum(by), "10m").above(0.01),
-            fires: Case::fires("two in a hundred", "30m", &[FLEET], vec![by_engine("0+2x40"), allowed("0+100x40")]),
-            silent: Case::silent("one in a thousand", "30m", vec![by_engine("0+1x40"), allowed("0+1000x40")]),
-        },
-        Alert {
-            name: "NotEnforced",
-            hold: "1h",
-            severity: Severity::Info,
-            summary: "{{ $labels.fleet }}: what policies would block is let through, because they are in monitor mode.",
-            expr: blocked().not("action", "block").rate("30m").sum(by).above(0.0),
-            fires: Case::fires("monitor mode", "2h", &[FLEET], vec![verdicts("block", "allow", "0+1x150")]),
-            silent: Case::silent("enforced", "2h", vec![verdicts("block", "block", "0+1x150")]),
-        },
-        Alert {
-            name: "OversizeSurge",
-            hold: "30m",
-            severity: Severity::Ticket,
-            summary: "Over 2 % of the verdicts of {{ $labels.fleet }} are about results over the byte cap.",
-            expr: share(rule(&m::oversize_results).rate("30m").sum(by), "30m").above(0.02),
-            fires: Case::fires("five in a hundred", "90m", &[FLEET], vec![oversize("0+5x100"), allowed("0+100x100")]),
-            silent: Case::silent("one in a hundred", "90m", vec![oversize("0+1x100"), allowed("0+100x100")]),
-        },
-        Alert {
-            name: "ToolDescriptionsChanged",
-            hold: "0m",
-            severity: Severity::Ticket,
-            summary: "A server that {{ $labels.fleet }} uses describes its tools otherwise than what was approved.",
-            expr: rule(&m::tool_description_changes).counted("1h", by),
-            fires: Case::fires("the first change", "2h", &[FLEET], changes("_x100 1x60")),
-            silent: Case::silent("a change in the morning", "8h", changes("_x60 1x600")),
-        },
-        Alert {
-            name: "StreamsLost",
-            hold: "30m",
-            severity: Severity::Ticket,
-            summary: "Over 2 % of the argument streams of {{ $labels.provider }} arrive in part.",
-            expr: rule(&m::assemblies)
-                .of("outcome", lost)
-                .rate("30m")
-                .sum(&["job", "provider"])
-                .per(streams("30m"))
-                .above(0.02),
-            fires: Case::fires(
-                "five in a hundred",
-                "90m",
-                &[ANTHROPIC],
-                vec![ended("gap", "0+5x100"), ended("final", "0+95x100")],
-            ),
-            silent: Case::silent(
-                "the model stops early",
-                "90m",
-                vec![ended("max_tokens", "0+5x100"), ended("final", "0+95x100")],
-            ),
-        },
-        Alert {
-            name: "DataNotJson",
-            hold: "0m",
-            severity: Severity::Ticket,
-            summary: "Events of {{ $labels.provider }} hold data that is not JSON; the calls that were open are cut.",
-            expr: rule(&m::undecodable).counted("15m", &["job", "provider"]),
-            fires: Case::fires("the first one", "30m", &[ANTHROPIC], undecodable("_x20 1x20")),
-            silent: Case::silent("one, an hour ago", "90m", undecodable("_x20 1x80")),
-        },
-    ]
-}
-
-fn configuration() -> Vec<Alert> {
-    let skew = |metric: &'static Metric, label| rule(metric).now().count(&["job", label]).count(&["job"]).above(1.0);
-    let policy = |digest, more: &[(&str, &str)]| {
-        sample(&m::config_info, "", &[&[("policy_bundle", "b"), ("policy_sha256", digest)], more].concat(), "1x120")
-    };
-    let version = |number, more: &[(&str, &str)]| {
-        let labels = [("version", number), ("revision", "r"), ("librdkafka", "2")];
-        sample(&m::build_info, "", &[&labels, more].concat(), "1x120")
-    };
-    let overflow = |values| vec![sample(&m::label_overflow, "", &[("label", "fleet")], values)];
-    vec![
-        Alert {
-            name: "PolicySkew",
-            hold: "15m",
-            severity: Severity::Ticket,
-            summary: "Instances judge by different policies.",
-            expr: skew(&m::config_info, "policy_sha256"),
-            fires: Case::fires("two digests", "30m", &[], vec![policy("aa", &[]), policy("bb", SECOND)]),
-            silent: Case::silent("one digest", "30m", vec![policy("aa", &[]), policy("aa", SECOND)]),
-        },
-        Alert {
-            name: "VersionSkew",
-            hold: "1h",
-            severity: Severity::Ticket,
-            summary: "Instances of different versions run side by side.",
-            expr: skew(&m::build_info, "version"),
-            fires: Case::fires("two versions", "90m", &[], vec![version("0.1.0", &[]), version("0.2.0", SECOND)]),
-            silent: Case::silent("one version", "90m", vec![version("0.1.0", &[]), version("0.1.0", SECOND)]),
-        },
-        Alert {
-            name: "LabelOverflow",
-            hold: "0m",
-            severity: Severity::Info,
-            summary: "Values of the label {{ $labels.label }} are counted as _other.",
-            expr: rule(&m::label_overflow).counted("1h", &["job", "label"]),
-            fires: Case::fires("the first one", "30m", &[("label", "fleet")], overflow("_x20 1x20")),
-            silent: Case::silent("some, hours ago", "3h", overflow("_x20 5x180")),
         },
     ]
 }

@@ -85,6 +85,25 @@ fn overview() -> Dashboard {
                 ],
             ),
             (
+                "Does enforcement work?",
+                vec![
+                    stat("Canary blocked (5 min)", "short", "Hostile results that instances sent to themselves and saw blocked. 0 with a canary: look.")
+                        .sized(6, 4)
+                        .shows(panel(&m::canary_verdicts).is("result", "blocked").increase("5m").sum(&[]), ""),
+                    stat("Canary not blocked, in range", "short", "Rounds that ended otherwise: observed, passed, or without a verdict.")
+                        .sized(6, 4)
+                        .limits(1.0, 10.0)
+                        .shows(in_range(panel(&m::canary_verdicts).not("result", "blocked"), &[]), ""),
+                    stat("Break-glass", "none", "Instances on which enforcement is turned into monitoring for a while.")
+                        .sized(6, 4)
+                        .limits(1.0, 1.0)
+                        .shows(panel(&m::break_glass_active).now().sum(&[]), ""),
+                    stat("Configuration loaded", "s", "How long ago the last of the instances loaded what holds.")
+                        .sized(6, 4)
+                        .shows(panel(&m::config_last_reload).now().max(&[]).ago(), ""),
+                ],
+            ),
+            (
                 "What is enforced?",
                 vec![
                     stack("Verdicts by action", "ops", "What was done with calls, results and requests.")
@@ -364,6 +383,16 @@ fn pipeline() -> Dashboard {
                     lines("One record in the engine", "s", "p50 and p99 of a step.")
                         .shows(panel(&m::stage_duration).is("stage", "step").rate(RATE).quantile(0.5, &[]), "p50")
                         .shows(panel(&m::stage_duration).is("stage", "step").rate(RATE).quantile(0.99, &[]), "p99"),
+                    stack(
+                        "Configuration read again",
+                        "short",
+                        "Files that differed: applied, or rejected and the last good ones kept.",
+                    )
+                    .shows(panel(&m::config_reloads).increase(RATE).sum(&["result"]), "{{result}}"),
+                    lines("Canary by result", "ops", "Anything but blocked needs a look.")
+                        .shows(all(&m::canary_verdicts, &["result"]), "{{result}}"),
+                    lines("Log lines left out", "ops", "Places that wrote more than 50 lines in 10 s.")
+                        .shows(all(&m::log_events_suppressed, &["instance"]), "{{instance}}"),
                     lines("Connected brokers", "none", "Of several workers the fewest.")
                         .shows(panel(&m::connected_brokers).now().min(&["instance"]), "{{instance}}"),
                 ],

@@ -273,6 +273,11 @@ impl Expr {
         let text = format!("{} / {n}", self.inner());
         self.with(text)
     }
+    /// Seconds since a time that a gauge tells.
+    pub fn ago(self) -> Expr {
+        let text = format!("time() - {}", self.inner());
+        self.with(text)
+    }
     /// Nothing counted is zero.
     pub fn or_zero(self) -> Expr {
         assert!(self.labels.is_empty(), "{}", self.text);

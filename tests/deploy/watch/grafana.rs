@@ -218,7 +218,7 @@ fn target(panel: &Panel, expr: &Expr, legend: &str, id: char) -> Value {
 /// The colours of series that mean something by their names, if all of a panel's do.
 pub fn meanings(names: &[&str]) -> Option<Vec<&'static str>> {
     let meaning = |name: &&str| match *name {
-        "allow" | "committed" | "judged" => Some("green"),
+        "allow" | "committed" | "judged" | "applied" => Some("green"),
         "redact" | "aborted" | "high" => Some("orange"),
         "block" | "fenced" | "rejected" | "critical" => Some("red"),
         "passed" | "low" => Some("blue"),

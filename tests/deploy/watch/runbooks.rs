@@ -11,7 +11,20 @@ use super::{RUNBOOKS, dashboards};
 /// Programs of others that a runbook may name.
 const OTHERS: [&str; 3] = ["kubectl", "curl", "kafka-transactions.sh"];
 const HEADINGS: [&str; 4] = ["Means", "Look first", "Do", "Undo"];
-const SECTIONS: [&str; 9] = ["kafka", "engine", "policy", "state", "worker", "http", "log", "pins", "fleets"];
+const SECTIONS: [&str; 12] = [
+    "kafka",
+    "engine",
+    "policy",
+    "state",
+    "worker",
+    "http",
+    "log",
+    "pins",
+    "fleets",
+    "reload",
+    "break_glass",
+    "canary",
+];
 
 fn runbooks() -> Vec<(String, String)> {
     let folder = std::fs::read_dir(root(RUNBOOKS)).unwrap();
