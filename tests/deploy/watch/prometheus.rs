@@ -48,13 +48,21 @@ fn find() -> Result<Tools, String> {
     if let Some(tools) = at(&inside) {
         return Ok(tools);
     }
-    std::fs::create_dir_all(&folder).map_err(|e| e.to_string())?;
-    let download = || run(Command::new("apt-get").args(["download", "-q", "prometheus"]).current_dir(&folder));
+    // Made beside it and moved, so that it is there whole or not at all.
+    let made = folder.with_extension(std::process::id().to_string());
+    std::fs::create_dir_all(&made).map_err(|e| e.to_string())?;
+    let download = || run(Command::new("apt-get").args(["download", "-q", "prometheus"]).current_dir(&made));
     // A machine that was just made has no lists of packages.
     download().or_else(|_| run(Command::new("apt-get").args(["update", "-q"])).and_then(|()| download()))?;
-    let files = std::fs::read_dir(&folder).map_err(|e| e.to_string())?;
+    let files = std::fs::read_dir(&made).map_err(|e| e.to_string())?;
     let package = files.flatten().map(|f| f.path()).find(|p| p.extension().is_some_and(|e| e == "deb"));
-    run(Command::new("dpkg-deb").arg("-x").arg(package.ok_or("apt-get left no package")?).arg(&folder))?;
+    let package = package.ok_or("apt-get left no package")?;
+    run(Command::new("dpkg-deb").arg("-x").arg(&package).arg(&made))?;
+    // Another process may have been faster.
+    let moved = std::fs::rename(&made, &folder);
+    if moved.is_err() {
+        let _ = std::fs::remove_dir_all(&made);
+    }
     at(&inside).ok_or_else(|| "Debian's package has no prometheus and promtool".to_owned())
 }
 
