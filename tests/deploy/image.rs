@@ -4,9 +4,9 @@
 //! Needs Linux and the rights to make a mount namespace; says `SKIPPED` otherwise. The service itself needs Apache
 //! Kafka, as in `tests/kafka`; the demo brings its own broker.
 
-use crate::broker::Broker;
 use crate::files::{read, root};
 use crate::process::{Running, create, free_port, is_ok, sum};
+use crate::support::broker::Broker;
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};

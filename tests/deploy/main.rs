@@ -8,11 +8,8 @@
     reason = "tests read files and clocks, run tools, and fail by panicking"
 )]
 
-mod chart;
 mod acls;
-#[path = "../kafka/support/broker.rs"]
-#[allow(dead_code, reason = "the suite of Kafka uses the rest")]
-mod broker;
+mod chart;
 mod compose;
 mod evolution;
 mod files;

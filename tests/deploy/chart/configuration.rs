@@ -66,7 +66,7 @@ fn the_binary_takes_every_configuration() {
         assert!(said.contains(&format!("profile {wanted}")), "{}: {said}", case.file);
         taken += 1;
     }
-    println!("{taken} rendered configurations taken by `sluicegate validate`");
+    println!("figures: {taken} rendered configurations taken by `sluicegate validate`");
     assert!(taken >= 10);
 }
 

@@ -213,7 +213,7 @@ fn own_alerts_and_dashboards_are_rendered_whole() {
         files += 1;
     }
     assert_eq!(maps.len(), files);
-    println!("{} rules, {files} dashboards", expected.len());
+    println!("figures: {} rules, {files} dashboards", expected.len());
 }
 
 /// SIGTERM may take drain, transaction and leaving the group; where only one pod is, nothing holds up a drain.

@@ -115,7 +115,7 @@ fn every_message_is_reached_alone_and_names_a_value() {
         let named = known.contains(&format!("{last}:")) || path.starts_with("config.kafka.properties.");
         assert!(named, "{path} is no value");
     }
-    println!("{} messages, {} cases", messages.len(), REFUSED.len());
+    println!("figures: {} messages, {} cases", messages.len(), REFUSED.len());
 }
 
 /// The operator repairs all of it in one go.

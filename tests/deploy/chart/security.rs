@@ -75,7 +75,7 @@ fn every_pod_holds_the_restricted_standard() {
             }
         }
     }
-    println!("{pods} pods hold the restricted pod security standard");
+    println!("figures: {pods} pods hold the restricted pod security standard");
     assert!(pods > 20, "{pods}");
 }
 

@@ -96,7 +96,7 @@ fn every_value_is_used() {
             (true, true) => {}
         }
     }
-    println!("{} described values, each used ({renders} renders)", described().len());
+    println!("figures: {} described values, each used ({renders} renders)", described().len());
     assert!(unset.is_empty() && unused.is_empty(), "no case sets {unset:#?}\nnothing uses {unused:#?}");
 }
 
@@ -142,7 +142,7 @@ fn a_mistyped_key_is_refused() {
     let said = refused(helm, &values);
     let places = said.matches("'mistyped' not allowed").count();
     assert_eq!(places, closed.len(), "{said}");
-    println!("{places} closed objects");
+    println!("figures: {places} closed objects");
 }
 
 /// Wrong types and values outside of the lists are refused before anything is rendered.

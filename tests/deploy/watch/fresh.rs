@@ -51,7 +51,7 @@ fn every_metric_is_on_a_dashboard() {
         .collect();
     let missing: Vec<&str> = METRICS.iter().map(|m| m.name).filter(|name| !shown.contains(name)).collect();
     let panels: usize = dashboards.iter().map(|d| d.panels().count()).sum();
-    println!("{} of {} metrics in {panels} panels", shown.len(), METRICS.len());
+    println!("figures: {} of {} metrics in {panels} panels", shown.len(), METRICS.len());
     assert!(missing.is_empty(), "on no dashboard: {missing:?}");
     assert!(policy_change().metrics.contains("config_info"));
 }
@@ -89,5 +89,5 @@ fn panels_and_alerts_have_names_of_their_own() {
     let groups = alerts::groups();
     let all: Vec<_> = groups.iter().flat_map(|(_, alerts)| alerts).collect();
     assert_eq!(all.iter().map(|a| a.name).collect::<BTreeSet<_>>().len(), all.len());
-    println!("{} alerts", all.len());
+    println!("figures: {} alerts", all.len());
 }

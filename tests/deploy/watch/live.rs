@@ -32,7 +32,7 @@ fn promtool_likes_the_rules_and_every_alert_fires_and_is_silent() {
     println!("{}", said.trim());
     let said = promtool(tools, &["test", "rules", "alerts_test.yaml"], "").unwrap_or_else(|e| panic!("{e}"));
     let all: usize = alerts::groups().iter().map(|(_, alerts)| alerts.len()).sum();
-    println!("{all} alerts fire and are silent: {}", said.trim().lines().last().unwrap_or_default().trim());
+    println!("figures: {all} alerts fire and are silent: {}", said.trim().lines().last().unwrap_or_default().trim());
 }
 
 /// As Grafana fills in the variables: all of everything, scraped and drawn each second.
@@ -228,7 +228,7 @@ impl Run {
             answers.iter().flat_map(|a| &a.points).any(|p| p.1 >= least)
         };
         let seen = METRICS.iter().filter(there).count();
-        println!("metrics registered and seen: {seen}/{}", METRICS.len());
+        println!("figures: metrics registered and seen: {seen}/{}", METRICS.len());
         let missing: Vec<&str> = METRICS.iter().filter(|m| !there(m)).map(|m| m.name).collect();
         assert_eq!(missing, UNSEEN.map(|(name, _)| name), "unseen, against the list of those that cannot be");
     }
@@ -244,11 +244,11 @@ impl Run {
             let answer = self.prometheus.at(&alert.expr.text, self.to);
             assert!(answer.is_ok(), "{}: {}", alert.name, answer.err().unwrap_or_default());
         }
-        println!("alert expressions evaluated: {}/{}", all.len(), all.len());
+        println!("figures: alert expressions evaluated: {}/{}", all.len(), all.len());
         let fired = self.prometheus.through("ALERTS", self.from, self.to).unwrap();
         let name = |a: &Answer| (a.labels["alertstate"] == "firing").then(|| a.labels["alertname"].clone());
         let fired: BTreeSet<String> = fired.iter().filter_map(name).collect();
-        println!("fired: {}", fired.iter().map(String::as_str).collect::<Vec<_>>().join(", "));
+        println!("figures: fired: {}", fired.iter().map(String::as_str).collect::<Vec<_>>().join(", "));
         let expected =
             ["Bypassed", "ToolDescriptionsChanged", "DataNotJson", "LabelOverflow", "ReloadRejected", "BreakGlass"];
         for name in expected {
@@ -265,7 +265,7 @@ fn panels_and_alerts_answer_on_a_real_prometheus() {
     let dashboards = dashboards::all();
     for dashboard in &dashboards {
         let answers = run.dashboard(dashboard, &mut empty);
-        println!("{}: {} panels", dashboard.file, answers.len());
+        println!("figures: {}: {} panels", dashboard.file, answers.len());
         if std::env::var_os("UPDATE").is_some() {
             let picture = Picture::new(run.from, run.to, &run.names).dashboard(dashboard, &answers);
             let folder = root("docs/dashboards");
@@ -274,7 +274,7 @@ fn panels_and_alerts_answer_on_a_real_prometheus() {
         }
     }
     let queries: usize = dashboards.iter().flat_map(Dashboard::panels).map(|p| p.targets.len()).sum();
-    println!("queries of panels with data: {}/{queries}", queries - empty.len());
+    println!("figures: queries of panels with data: {}/{queries}", queries - empty.len());
     assert!(empty.is_empty(), "no data:\n{}", empty.join("\n"));
     run.prometheus.through(&filled(&policy_change().text, 60.0), run.from, run.to).unwrap();
     run.alerts();
@@ -282,7 +282,7 @@ fn panels_and_alerts_answer_on_a_real_prometheus() {
     assert_eq!(status, 200);
     let said = promtool(tools().unwrap(), &["check", "metrics"], &text).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(said.trim(), "");
-    println!("promtool check metrics: nothing to say about {} lines", text.lines().count());
+    println!("figures: promtool check metrics: nothing to say about {} lines", text.lines().count());
     for (instance, _) in run.instances {
         instance.drain();
     }

@@ -50,7 +50,7 @@ fn every_alert_has_its_runbook() {
         assert_eq!(headings, HEADINGS, "{name}");
         assert_eq!(text.lines().next(), Some(format!("# {}", name.trim_end_matches(".md")).as_str()));
     }
-    println!("{} runbooks for {} alerts", all.len(), expected.len());
+    println!("figures: {} runbooks for {} alerts", all.len(), expected.len());
 }
 
 /// What stands between two of these, in lines that are not code.
@@ -111,7 +111,7 @@ fn runbooks_name_what_exists() {
             wrong.push(format!("{file}: {line}"));
         }
     }
-    println!("{named} names and {} commands of runbooks looked up", commands.len());
+    println!("figures: {named} names and {} commands of runbooks looked up", commands.len());
     assert!(wrong.is_empty(), "not there:\n{}", wrong.join("\n"));
 }
 

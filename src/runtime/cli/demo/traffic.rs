@@ -9,7 +9,7 @@ use super::super::{Exit, Failure, Global};
 use super::{EVENTS, TOPIC};
 use crate::runtime::config::{Need, Time};
 use crate::runtime::kafka::tap::Feed;
-use crate::runtime::telemetry::init_logs;
+use crate::runtime::logs::init_logs;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::io::Write as _;
