@@ -141,7 +141,9 @@ fn unknown_keys_are_refused_where_the_service_refuses_them() {
             let mut bad = good.clone();
             let table = bad.pointer_mut(&place).and_then(Value::as_object_mut).unwrap();
             table.insert("made_up".into(), json!({}));
-            let service = is_taken(&bad.to_string());
+            // A name of the operator's own may stand there; that nothing is set for it is another matter.
+            let service = is_taken(&bad.to_string())
+                .or_else(|said| if said.lines().all(|l| l.contains("sets nothing")) { Ok(()) } else { Err(said) });
             let valid = validator.is_valid(&bad);
             assert_eq!(service.is_ok(), valid, "{name}: made_up at {place:?}: {service:?}");
             *if valid { &mut taken } else { &mut refused } += 1;
