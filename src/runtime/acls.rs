@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     Service,
+    Canary,
     Gate,
     Host,
     Reviewer,
@@ -18,11 +19,13 @@ pub enum Role {
 }
 
 impl Role {
-    pub const ALL: [Role; 6] = [Role::Service, Role::Gate, Role::Host, Role::Reviewer, Role::Producer, Role::Admin];
+    pub const ALL: [Role; 7] =
+        [Role::Service, Role::Canary, Role::Gate, Role::Host, Role::Reviewer, Role::Producer, Role::Admin];
 
     pub fn name(self) -> &'static str {
         match self {
             Role::Service => "service",
+            Role::Canary => "canary",
             Role::Gate => "gate",
             Role::Host => "host",
             Role::Reviewer => "reviewer",
@@ -31,9 +34,15 @@ impl Role {
         }
     }
 
+    /// Who is given it.
+    fn principal(self) -> &'static str {
+        if self == Role::Canary { Role::Service.name() } else { self.name() }
+    }
+
     fn about(self) -> &'static str {
         match self {
             Role::Service => "`sluicegate run`",
+            Role::Canary => "what `canary.enabled` adds to `sluicegate run`, for the same principal",
             Role::Gate => "whoever waits for a verdict before it acts, and dashboards that read verdicts",
             Role::Host => "whoever runs calls by their records, and reads safe copies",
             Role::Reviewer => "an operator with `sluicegate pins`",
@@ -80,6 +89,8 @@ pub fn grants(settings: &Settings) -> Vec<Grant> {
         grant(Role::Service, READ, Resource::Group(settings.group.clone())),
         grant(Role::Service, WRITE, Resource::TransactionalIds(format!("{}-", settings.group))),
         grant(Role::Service, READ, one(&settings.pins)),
+        grant(Role::Canary, WRITE, Resource::Topics(inputs().collect())),
+        grant(Role::Canary, READ, one(&settings.verdicts)),
         grant(Role::Gate, READ, one(&settings.verdicts)),
         grant(Role::Host, READ, one(&settings.redacted)),
         grant(Role::Reviewer, READ, Resource::Topics(vec![settings.pins.clone(), settings.sightings.clone()])),
@@ -104,7 +115,7 @@ impl Grant {
     fn command(&self) -> String {
         let mut out = format!(
             "kafka-acls.sh --bootstrap-server \"$BOOTSTRAP\" --command-config \"$ADMIN\" \\\n  --add --allow-principal User:sluicegate-{}",
-            self.role.name()
+            self.role.principal()
         );
         for operation in self.operations {
             let _ = write!(out, " --operation {operation}");

@@ -132,6 +132,15 @@ annotations:
 {{- .Values.existingConfigMap.name | default (include "sluicegate.fullname" .) -}}
 {{- end -}}
 
+{{- define "sluicegate.policy" -}}
+{{- $file := dict "policy" .Values.policy }}
+{{- with .Values.breakGlass }}
+{{- $_ := set $file "break_glass" . }}
+{{- end }}
+{{- toYaml $file }}
+{{- end -}}
+
+{{/* Name of the ConfigMap with the policies. */}}
 {{- define "sluicegate.policyConfigMapName" -}}
 {{- .Values.existingPolicyConfigMap.name | default (printf "%s-policy" (include "sluicegate.fullname" .)) -}}
 {{- end -}}

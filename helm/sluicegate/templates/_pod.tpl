@@ -178,8 +178,8 @@ metadata:
     {{- if not .Values.existingConfigMap.name }}
     {{- $_ := set $notes "checksum/config" (include "sluicegate.config" . | sha256sum) }}
     {{- end }}
-    {{- if not .Values.existingPolicyConfigMap.name }}
-    {{- $_ := set $notes "checksum/policy" (toYaml .Values.policy | sha256sum) }}
+    {{- if and (not .Values.existingPolicyConfigMap.name) (eq .Values.policyReload "roll") }}
+    {{- $_ := set $notes "checksum/policy" (include "sluicegate.policy" . | sha256sum) }}
     {{- end }}
     {{- toYaml (merge $notes (include "sluicegate.rendered" (list . .Values.podAnnotations) | fromYaml) (deepCopy .Values.commonAnnotations)) | nindent 4 }}
 spec:

@@ -144,8 +144,14 @@ fn defaults_are_those_of_the_binary() {
     assert!(own.len() > 8);
     for (path, value) in own {
         let default = defaults.pointer(&format!("/{}", path.replace('.', "/")));
-        // People read logs at a terminal, pods' logs are read by machines.
-        let expected = if path == "log.format" { Some(&Value::String("json".into())) } else { default };
+        let (json, on) = (Value::String("json".into()), Value::Bool(true));
+        let expected = match path.as_str() {
+            // People read logs at a terminal, pods' logs are read by machines.
+            "log.format" => Some(&json),
+            // Whoever runs a chart wants to be woken when nothing is blocked any more.
+            "canary.enabled" => Some(&on),
+            _ => default,
+        };
         assert_eq!(expected, Some(value), "config.{path}");
     }
     assert_eq!(values["policy"]["profile"], defaults["policy"]["profile"]);

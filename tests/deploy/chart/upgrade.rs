@@ -84,7 +84,8 @@ fn a_job_is_never_changed() {
 fn checksums_follow_the_configuration() {
     let Some(helm) = tools::helm() else { return };
     let sums = |values: &str| {
-        let objects = with(helm, &root(CHART), values).expect("it renders");
+        let values = format!("policyReload: roll\n{values}");
+        let objects = with(helm, &root(CHART), &values).expect("it renders");
         let set = workload(&objects).clone();
         let of = |what: &str| text(&set, &format!("/spec/template/metadata/annotations/checksum~1{what}")).to_owned();
         (of("config"), of("policy"))
@@ -95,6 +96,11 @@ fn checksums_follow_the_configuration() {
     assert!(group.0 != first.0 && group.1 == first.1);
     let policy = sums("policy: {profile: strict}\n");
     assert!(policy.0 == first.0 && policy.1 != first.1);
+    let open = sums("breakGlass: {until: soon, by: ada, reason: INC-1}\n");
+    assert!(open.0 == first.0 && open.1 != first.1);
+    // By default the pods read the mounted file again.
+    let objects = with(helm, &root(CHART), "policy: {profile: strict}\n").expect("it renders");
+    assert_eq!(text(&workload(&objects).clone(), "/spec/template/metadata/annotations/checksum~1policy"), "");
     // Memory and listener reach the file too.
     assert_ne!(sums("resources: {limits: {memory: 2Gi}}\n").0, first.0);
     assert_eq!(sums("replicaCount: 4\n"), first);
