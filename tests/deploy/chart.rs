@@ -7,7 +7,6 @@
 mod agreement;
 mod configuration;
 mod documents;
-mod fixture;
 mod operators;
 mod refusals;
 mod render;

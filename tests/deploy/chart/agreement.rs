@@ -1,9 +1,9 @@
 //! Names, ports, paths and selectors of objects that refer to one another.
 
-use super::fixture::{read, root};
 use super::render::{
     CHART, NAMESPACE, Rendered, all, containers, items, kind, name, of_kind, one, own_containers, pod, text, workload,
 };
+use crate::files::{read, root};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,9 +1,9 @@
 //! The rendered configuration, judged by the binary that reads it.
 
-use super::fixture::{fresh, read, root};
 use super::render::{CHART, all, items, of_kind, own_containers, pod, refusal, text, with, workload};
 use super::values::described;
 use super::{tools, yaml};
+use crate::files::{fresh, read, root};
 use serde_json::{Map, Value, json};
 use sluicegate::engine::Limits;
 use sluicegate::runtime::config::{Config, DENIED_PROPERTIES};

@@ -1,9 +1,9 @@
 //! What people read: the README, the notes after an installation, the chart's own facts.
 
-use super::fixture::{fresh, read, root};
 use super::render::{CHART, LATEST, cases, copy, name, template};
 use super::values::described;
 use super::{tools, yaml};
+use crate::files::{fresh, read, root};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::process::Command;

@@ -1,10 +1,10 @@
 //! Kinds of operators, field by field: no schema of Kubernetes knows them. And what scales and what is stopped.
 
-use super::fixture::{read, root};
 use super::render::{
     CHART, DASHBOARD, all, copy, items, kind, name, of_kind, one, own_containers, pod, text, with, workload,
 };
 use super::{tools, yaml};
+use crate::files::{read, root};
 use serde_json::{Value, json};
 use sluicegate::runtime::config::Time;
 use sluicegate::runtime::telemetry;

@@ -1,8 +1,8 @@
 //! Every message of `validate.yaml` is reached, names the value to change, and stands beside all others.
 
-use super::fixture::{read, root};
 use super::render::{CHART, refusal, with};
 use super::tools;
+use crate::files::{read, root};
 use std::path::Path;
 
 /// Values over the first case, and how the message begins that they cause.

@@ -1,7 +1,7 @@
 //! Rendering, and ways through what was rendered.
 
-use super::fixture::{read, root};
 use super::{tools, yaml};
+use crate::files::{read, root};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;

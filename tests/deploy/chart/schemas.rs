@@ -1,8 +1,8 @@
 //! Every object against the schemas of Kubernetes, with unknown fields refused.
 
-use super::fixture::{read, root};
 use super::render::{CHART, all, cases, file_name, kind, template, workload};
 use super::{tools, yaml};
+use crate::files::{read, root};
 use jsonschema::{Retrieve, Uri, Validator};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! What an upgrade may not change, and what must make it replace pods.
 
-use super::fixture::{read, root};
 use super::render::{CHART, LATEST, cases, copy, items, kind, name, of_kind, pod, template, text, with, workload};
 use super::tools;
+use crate::files::{read, root};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;

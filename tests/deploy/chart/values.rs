@@ -1,8 +1,8 @@
 //! Every value is described, has a case that sets it, changes what is rendered, and is known to the schema.
 
-use super::fixture::{read, root};
 use super::render::{CHART, RELEASE, all, cases, copy, refusal};
 use super::{tools, yaml};
+use crate::files::{read, root};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

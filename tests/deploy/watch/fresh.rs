@@ -1,27 +1,13 @@
 //! What is made from the code is as the code would make it now, and covers what it must.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 
 use sluicegate::runtime::telemetry::METRICS;
 
+use crate::files::fresh;
+
 use super::grafana::policy_change;
 use super::{alerts, dashboards, rules};
-
-pub fn root(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
-}
-
-/// `UPDATE=1` rewrites it.
-fn fresh(path: &str, expected: &str) {
-    let file = root(path);
-    if std::env::var_os("UPDATE").is_some() {
-        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-        std::fs::write(&file, expected).unwrap();
-    }
-    let found = std::fs::read_to_string(&file).unwrap_or_default();
-    assert!(found == expected, "{path} is stale: run `UPDATE=1 cargo test --release --test deploy -- fresh`");
-}
 
 #[test]
 fn dashboards_are_fresh() {

@@ -8,12 +8,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sluicegate::runtime::telemetry::{Kind, METRICS, Metric, PREFIX};
 
-use super::fresh::root;
 use super::grafana::{Dashboard, Panel, policy_change};
 use super::load::{Sample, many_fleets};
 use super::prometheus::{Answer, Prometheus, free_port, promtool, tools};
 use super::svg::Picture;
 use super::{alerts, dashboards};
+use crate::files::root;
 use crate::support::client::eventually;
 use crate::support::world::{Instance, World, get, producer, send_by};
 

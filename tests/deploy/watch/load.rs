@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde_json::{Value, json};
 
-use super::fresh::root;
+use crate::files::root;
 use crate::support::world::{Event, noise};
 
 /// One round of the sample, whose conversations no other round has.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::fresh::root;
+use crate::files::root;
 use crate::support::client::eventually;
 
 /// `prometheus` and `promtool`.

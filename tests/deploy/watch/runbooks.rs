@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 
 use super::alerts::{full, groups};
 use super::expr::known;
-use super::fresh::root;
 use super::{RUNBOOKS, dashboards};
+use crate::files::root;
 
 /// Programs of others that a runbook may name.
 const OTHERS: [&str; 3] = ["kubectl", "curl", "kafka-transactions.sh"];
