@@ -76,6 +76,9 @@ fn is_json(text: &[u8]) -> bool {
     parse(&bump, layer, JsonLimits { depth: u32::MAX, nodes: u32::MAX }).is_ok()
 }
 
+/// A moment of RFC 3339 as a JSON string, bytes.
+const MOMENT_BYTES: usize = 40;
+
 /// The edits that replace a result by its provider's error form. `None`: the shape has none, so whatever
 /// holds the result is blocked. `note` is our own text.
 pub fn error_form<'r>(result: &ResultItem<'r>, note: &str) -> Option<Vec<Edit<'r>>> {
@@ -127,6 +130,10 @@ pub fn error_form<'r>(result: &ResultItem<'r>, note: &str) -> Option<Vec<Edit<'r
         ResultShape::Host => {
             set(&mut edits, result.item, result.content, "content", text);
             set(&mut edits, result.item, result.failure_value, "outcome", b"\"error\"".to_vec());
+            // What stands beside the output came with it.
+            let beside = [(result.source, 2), (result.url, 2), (result.fetched_at, MOMENT_BYTES)];
+            let long = |(value, most): &(Option<Value<'r>>, usize)| value.filter(|v| v.span().len() > *most);
+            edits.extend(beside.iter().filter_map(long).map(|v| Edit { span: v.span(), with: b"\"\"".to_vec() }));
         }
         ResultShape::TypedOutput | ResultShape::Server => return None,
     }

@@ -1240,6 +1240,30 @@ fn parameters_in_another_case_are_unclear() {
     }
 }
 
+/// Readers that ignore case take the last of two members.
+#[test]
+fn lists_in_another_case_are_unclear() {
+    let engine = engine(Profile::Standard);
+    for name in ["Tools", "TOOLS", "Instructions", "NextCursor", "nextcursor"] {
+        for others in [json!({"tools": [tool("safe", "q")]}), json!({})] {
+            let mut c = Connection::new(&engine);
+            c.client(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}));
+            let mut said = others;
+            said[name] = json!([tool("evil", "q")]);
+            let line = c.server(result(1, said)).line();
+            assert!(line.contains("block") && line.contains("undecodable"), "{name}: {line}");
+        }
+    }
+    for name in ["Name", "Title", "DESCRIPTION", "inputschema", "OutputSchema", "Annotations"] {
+        let mut c = Connection::new(&engine);
+        c.client(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}));
+        let mut listed = tool("safe", "q");
+        listed[name] = json!("evil");
+        let line = c.server(result(1, json!({"tools": [listed]}))).line();
+        assert!(line.contains("block") && line.contains("undecodable"), "{name}: {line}");
+    }
+}
+
 #[test]
 fn a_blocked_call_does_not_go_on_unjudged() {
     let engine = engine(Profile::Standard);

@@ -26,7 +26,7 @@
 //! - `error` may stand beside a `result` as null.
 //! - `result` and `error` in one message, or `method` beside either, could be read in two ways: unclear. So is a
 //!   known method misspelt, and a `tools/call` that the server sends or that has no name.
-//! - A member that is a known one in another case (`Result`, `Arguments`) is what some readers take for it: unclear.
+//! - A member that is a known one in another case (`Result`, `Arguments`, `Tools`, a tool's `Description`) is what some readers take for it: unclear.
 //! - Events without data keep a stream alive: nothing.
 //! - An answer may come again as it was, when a stream is resumed.
 //! - An error may have no id, or null: it answers something, nobody knows what.
@@ -82,6 +82,9 @@ fn read(item: Value<'_>, sender: Option<Side>) -> Option<Rpc<'_>> {
     if item.kind() != Kind::Object || id.is_none() && member(item, "id").is_some() || item.members().any(disguised) {
         return None;
     }
+    if item.get("result").is_some_and(lists_in_disguise) {
+        return None;
+    }
     let (from, says) = match (item.get("method"), item.get("result"), item.get("error")) {
         (Some(method), None, None) => said(item, &method.str()?, id.is_some(), sender)?,
         (None, Some(result), None) => (sender, RpcSays::Result(result)),
@@ -90,6 +93,17 @@ fn read(item: Value<'_>, sender: Option<Side>) -> Option<Rpc<'_>> {
         _ => return None,
     };
     Some(Rpc { item, from, id, says })
+}
+
+/// A list of tools, or a server's instructions, of which readers that ignore case take another part than the rest.
+fn lists_in_disguise(result: Value<'_>) -> bool {
+    const LISTED: [&str; 3] = ["tools", "instructions", "nextCursor"];
+    const TOOL: [&str; 6] = ["name", "title", "description", "inputSchema", "outputSchema", "annotations"];
+    let disguised = |value: Value<'_>, known: &[&'static str]| {
+        value.kind() == Kind::Object && value.members().any(|(name, _)| in_another_case(name, known.iter().copied()))
+    };
+    let tools = result.get("tools").filter(|tools| tools.kind() == Kind::Array);
+    disguised(result, &LISTED) || tools.into_iter().flat_map(|tools| tools.items()).any(|tool| disguised(tool, &TOOL))
 }
 
 /// A member that is a known one but for its case: some readers take it for that.

@@ -12,6 +12,7 @@
 //! Left out: other documents, authorship, ciphers, and words that are said over several sentences.
 
 mod automata;
+mod own;
 mod phrases;
 mod score;
 

@@ -7,6 +7,7 @@
 //!
 //! Invariant: a sentence without a sign scores less than [`LEAST`](super::LEAST), whatever else is in it.
 
+use super::own;
 use super::phrases::{self, Mark};
 use crate::engine::scan::literals::Literals;
 use crate::engine::scan::normalise::{self, View};
@@ -94,6 +95,7 @@ pub(super) fn signs(view: &View, text: &[u8], seams: &[usize]) -> Vec<Hit> {
         FOREIGN_SIGNS.find(&view.text, 0..view.text.len(), seams, &mut hits);
         hits.sort_by_key(|hit| hit.end);
     }
+    own::left_out(&view.text, &(0..view.text.len()), &mut hits);
     let mut signs: Vec<Hit> = Vec::with_capacity(hits.len());
     let mut gate = 0;
     for hit in hits {
@@ -125,6 +127,7 @@ pub(super) fn signs(view: &View, text: &[u8], seams: &[usize]) -> Vec<Hit> {
 pub(super) fn phrases(view: &View, sentence: &Range<usize>, seams: &[usize]) -> Vec<Hit> {
     let mut hits = Vec::new();
     PHRASES.find(&view.text, sentence.clone(), seams, &mut hits);
+    own::left_out(&view.text, sentence, &mut hits);
     hits
 }
 
