@@ -12,6 +12,7 @@ fmt:
 
 docs:
 	UPDATE=1 cargo test --release --test runtime --test deploy fresh
+	UPDATE=1 cargo test --release --no-default-features --test engine docs::
 
 bench:
 	cargo bench

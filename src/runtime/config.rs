@@ -110,6 +110,10 @@ fn from_tree(tree: &Tree, need: Need) -> Result<Config, Vec<Problem>> {
     let defaults = serde_json::to_value(Config::default()).map_err(|e| vec![problem("defaults", e.to_string())])?;
     let mut sum = defaults.clone();
     for (path, leaf, from_env) in leaves {
+        if leaf.is_array() && !from_env && is_table(&defaults, &path) {
+            problems.entry(path.join(".")).or_insert("a list: must be a table of keys and values".to_owned());
+            continue;
+        }
         match fitting(&defaults, &path, &leaf, from_env) {
             Ok(value) => put(&mut sum, &path, value),
             Err(error) => {
@@ -132,6 +136,21 @@ fn from_tree(tree: &Tree, need: Need) -> Result<Config, Vec<Problem>> {
         return Ok(config);
     }
     Err(problems.into_iter().map(|(path, problem)| Problem { path, problem }).collect())
+}
+
+/// Whether the structs have a table there. serde would take a list for it, and its values by their places.
+fn is_table(defaults: &serde_json::Value, path: &[String]) -> bool {
+    let default = path.iter().try_fold(defaults, |at, name| at.get(name));
+    let names: Vec<&str> = path.iter().map(String::as_str).collect();
+    let named = matches!(
+        names.as_slice(),
+        ["policy", "policies", _]
+            | ["policy", "overrides", _]
+            | ["policy", "overrides", _, "match"]
+            | ["policy", "overrides", _, "policies", _]
+            | ["fleets", _]
+    );
+    named || default.is_some_and(serde_json::Value::is_object)
 }
 
 /// `path: problem`, one a line.

@@ -23,6 +23,15 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use super::port::Clock;
 use super::settings::Settings;
 
+/// Why the client does not take a property, in its own words.
+pub fn refused(name: &str, value: &str) -> Option<String> {
+    let error = ClientConfig::new().set(name, value).create_native_config().err()?;
+    match error {
+        KafkaError::ClientConfig(_, why, ..) => Some(why),
+        error => Some(error.to_string()),
+    }
+}
+
 /// What all clients share.
 pub fn client(settings: &Settings) -> ClientConfig {
     let mut config = ClientConfig::new();

@@ -245,3 +245,61 @@ fn which_override_wins_is_as_the_page_says() {
     }
     assert_eq!(rows, 6);
 }
+
+/// A name in two spellings, a list for a table, an address that is none: said, each where it stands.
+#[test]
+fn what_would_be_read_in_another_way_is_refused() {
+    check(
+        "policy: {policies: {SG12: {mode: enforce}, sg12: {mode: \"off\"}}}",
+        &["policy.policies.SG12: stands twice"],
+    );
+    check(
+        "kafka: {properties: {fetch.min.bytes: 1, fetch_min_bytes: 2}}",
+        &["kafka.properties.fetch.min.bytes: stands twice"],
+    );
+    check("policy: [off]", &["policy: a list"]);
+    check("policy: {policies: {SG12: [off]}}", &["policy.policies.SG12: a list"]);
+    check("break_glass: [\"2030-01-31T18:00:00Z\", ada, why]", &["break_glass: a list"]);
+    check("fleets: {a: [x]}", &["fleets.a: a list"]);
+    for bad in ["http://b:9092", "b:99999", "b:9092,,c:9092", "b:", ":9092"] {
+        check(&format!("kafka: {{bootstrap_servers: '{bad}'}}"), &["kafka.bootstrap_servers: "][..]);
+    }
+    for good in ["b:9092", "b", "b:9092, c:9093", "[2001:db8::1]:9092", "[2001:db8::1]"] {
+        let text = format!("kafka: {{bootstrap_servers: '{good}'}}");
+        assert!(load(&text, &[], Need::Engine).is_ok(), "{good}");
+    }
+    check("kafka: {instance: ''}", &["kafka.instance: empty"]);
+    check("kafka: {properties: {isolation.levl: x}}", &["kafka.properties.isolation.levl: "]);
+    check("kafka: {properties: {fetch.max.bytes: x}}", &["kafka.properties.fetch.max.bytes: "]);
+    check(
+        "kafka: {inputs: [agent.events], topics: {pins: agent.events.sluicegate.state}}",
+        &["kafka.topics.pins: \"agent.events.sluicegate.state\": is the changelog"],
+    );
+}
+
+/// A section with everything commented out says nothing; a later file wins by name, however the name is spelled.
+#[test]
+fn later_files_take_away_only_what_they_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let load = |texts: &[&str]| {
+        let files: Vec<_> = texts
+            .iter()
+            .enumerate()
+            .map(|(n, text)| {
+                let path = directory.path().join(format!("{n}.yaml"));
+                std::fs::write(&path, text).unwrap();
+                path
+            })
+            .collect();
+        config::load(&files, HashMap::new(), Need::Engine).unwrap()
+    };
+    let first = "policy: {profile: strict, policies: {SG12: {mode: enforce}}}\n";
+    for nothing in ["policy:\n# policies: {}\n", "policy: null\n", "", "policy:\n  policies:\n"] {
+        let config = load(&[first, nothing]);
+        assert_eq!(config.policy.profile, Profile::Strict, "{nothing}");
+        assert_eq!(config.policy.policies["SG12"].mode, Some(Mode::Enforce), "{nothing}");
+    }
+    let second = "policy: {policies: {sg12: {mode: \"off\"}}}\n";
+    assert_eq!(load(&[first, second]).policy.policies["SG12"].mode, Some(Mode::Off));
+    assert_eq!(load(&[second, first]).policy.policies["SG12"].mode, Some(Mode::Enforce));
+}

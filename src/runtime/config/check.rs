@@ -5,6 +5,8 @@ use super::{Config, Need, placed, plain_name, problem, reason};
 use crate::engine::policy::sets_nothing;
 use crate::engine::{Engine, Problem};
 use crate::runtime::canary;
+use crate::runtime::kafka::refused;
+use crate::runtime::settings::state_topic;
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
@@ -121,6 +123,8 @@ impl Config {
             ("kafka.topics.pins", &k.topics.pins),
             ("kafka.topics.pins_audit", &k.topics.pins_audit),
         ];
+        // Each input has a changelog, which is nobody else's topic.
+        let states: BTreeSet<String> = k.inputs.iter().map(|input| state_topic(input)).collect();
         let inputs = k.inputs.iter().map(|t| ("kafka.inputs", t));
         for (path, topic) in inputs.chain(outputs) {
             if !plain_name(topic, 230) {
@@ -129,8 +133,35 @@ impl Config {
                     format!("{topic:?}: a topic is at most 230 letters, digits, dots, underscores, hyphens"),
                 ));
             }
+            if states.contains(topic) {
+                p.push(problem(path, format!("{topic:?}: is the changelog of an input; choose another name")));
+            }
             if !seen.insert(topic) {
                 p.push(problem(path, format!("{topic:?}: named twice; inputs and outputs are different topics")));
+            }
+        }
+        for broker in k.bootstrap_servers.split(',').filter(|_| !k.bootstrap_servers.trim().is_empty()) {
+            let broker = broker.trim();
+            // Without a port it is Kafka's own; an address of IPv6 has colons within its brackets.
+            let (host, port) = match broker.rsplit_once(':') {
+                Some((host, port)) if !port.ends_with(']') => (host, port.parse::<u16>().unwrap_or(0)),
+                _ => (broker, 9092),
+            };
+            if host.is_empty() || host.contains('/') || port == 0 {
+                p.push(problem(
+                    "kafka.bootstrap_servers",
+                    format!("{broker:?}: must be host:port, several with commas between them"),
+                ));
+            }
+        }
+        if k.instance.as_ref().is_some_and(|name| name.trim().is_empty()) {
+            p.push(problem("kafka.instance", "empty: name this process, or leave it out for the host's name"));
+        }
+        for (name, value) in &k.properties {
+            if denied(name).is_none()
+                && let Some(why) = refused(name, value)
+            {
+                p.push(problem(&format!("kafka.properties.{name}"), why));
             }
         }
         if k.group.is_empty() || k.group.len() > 128 {

@@ -9,32 +9,31 @@ use config::{Environment, FileFormat, ValueKind};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashMap};
 
-/// Files, each with its name, and environment as one tree; what is later wins. All files that are not YAML are told.
+/// Files, each with its name, and environment as one tree; what is later wins, key by key. All files that are not YAML
+/// are told.
 pub(super) fn merged(files: &[(String, String)], env: HashMap<String, String>) -> Result<Tree, Vec<Problem>> {
-    let mut tree = Tree::Table(BTreeMap::new());
-    let source = |text: &str| config::File::from_str(text, FileFormat::Yaml);
     let unread = |name: &str, e: &dyn std::fmt::Display| problem("--config", format!("{name}: not YAML: {e}"));
-    let mut builder = config::Config::builder();
+    let mut all = Tree::Table(BTreeMap::new());
     let mut problems = Vec::new();
     for (name, text) in files {
-        match config::Source::collect(&source(text)) {
-            Ok(_) => builder = builder.add_source(source(text)),
+        match config::Source::collect(&config::File::from_str(text, FileFormat::Yaml)) {
+            Ok(table) => match Tree::of(table) {
+                Ok(layer) => all.lay(layer),
+                Err(twice) => problems.extend(twice),
+            },
             Err(e) => problems.push(unread(name, &e)),
         }
     }
-    if !problems.is_empty() {
-        return Err(problems);
+    let env = Environment::with_prefix("SLUICEGATE").prefix_separator("__").separator("__").source(Some(env));
+    let built = config::Config::builder().add_source(env).build();
+    match built.and_then(|env| config::Source::collect(&env)) {
+        Ok(table) => match Tree::of(table) {
+            Ok(layer) => all.lay(layer),
+            Err(twice) => problems.extend(twice),
+        },
+        Err(e) => problems.push(problem("environment", e.to_string())),
     }
-    let all = builder
-        .add_source(Environment::with_prefix("SLUICEGATE").prefix_separator("__").separator("__").source(Some(env)))
-        .build()
-        .map_err(|e| vec![unread("files and environment", &e)])?;
-    let table = config::Source::collect(&all).map_err(|e| vec![unread("files and environment", &e)])?;
-    for (key, value) in table {
-        tree.insert(key, Tree::from(value));
-    }
-    tree.renamed();
-    Ok(tree)
+    if problems.is_empty() { Ok(all) } else { Err(problems) }
 }
 
 /// A merged value and where it came from.
@@ -67,9 +66,28 @@ impl Tree {
         }
     }
 
-    fn insert(&mut self, key: String, value: Tree) {
-        if let Tree::Table(table) = self {
-            table.insert(key, value);
+    /// What one file or the environment says.
+    fn of(table: impl IntoIterator<Item = (String, config::Value)>) -> Result<Tree, Vec<Problem>> {
+        let mut tree = Tree::Table(table.into_iter().map(|(key, value)| (key, Tree::from(value))).collect());
+        let mut problems = Vec::new();
+        tree.renamed(&mut problems);
+        if problems.is_empty() { Ok(tree) } else { Err(problems) }
+    }
+
+    /// Lays a later tree over this one.
+    fn lay(&mut self, later: Tree) {
+        match (self, later) {
+            (Tree::Table(own), Tree::Table(later)) => {
+                for (key, value) in later {
+                    match own.get_mut(&key) {
+                        Some(known) => known.lay(value),
+                        None => drop(own.insert(key, value)),
+                    }
+                }
+            }
+            // A section with nothing in it, all of it commented out, says nothing.
+            (Tree::Table(_), Tree::Leaf(Value::Null, _)) => {}
+            (own, later) => *own = later,
         }
     }
 
@@ -81,17 +99,24 @@ impl Tree {
     }
 
     /// Names that an environment variable cannot spell: policy codes are upper case, properties have dots.
-    fn renamed(&mut self) {
-        let respell = |at: Option<&mut Tree>, spell: fn(&str) -> String| {
-            if let Some(Tree::Table(table)) = at {
-                *table = std::mem::take(table).into_iter().map(|(k, v)| (spell(&k), v)).collect();
+    fn renamed(&mut self, problems: &mut Vec<Problem>) {
+        let mut respell = |path: &str, at: Option<&mut Tree>, spell: fn(&str) -> String| {
+            let Some(Tree::Table(table)) = at else { return };
+            for (key, value) in std::mem::take(table) {
+                let name = spell(&key);
+                if table.contains_key(&name) {
+                    problems.push(problem(&format!("{path}.{name}"), "stands twice, in two spellings: keep one"));
+                }
+                table.insert(name, value);
             }
         };
-        respell(self.child("policy").and_then(|t| t.child("policies")), str::to_uppercase);
+        respell("policy.policies", self.child("policy").and_then(|t| t.child("policies")), str::to_uppercase);
         if let Some(Tree::Table(overrides)) = self.child("policy").and_then(|t| t.child("overrides")) {
-            overrides.values_mut().for_each(|own| respell(own.child("policies"), str::to_uppercase));
+            for (name, own) in overrides {
+                respell(&format!("policy.overrides.{name}.policies"), own.child("policies"), str::to_uppercase);
+            }
         }
-        respell(self.child("kafka").and_then(|t| t.child("properties")), |k| k.replace('_', "."));
+        respell("kafka.properties", self.child("kafka").and_then(|t| t.child("properties")), |k| k.replace('_', "."));
     }
 }
 
