@@ -6,7 +6,7 @@
 //! replaced by the provider's own error form, so that an agent's loop can go on.
 
 use super::decision::Decision;
-use super::digest::push_json_string;
+use super::digest::{is_shown, push_json_string};
 use super::envelope::{Envelope, Mode};
 use super::event::{ResultItem, ResultShape};
 use super::json::{Documents, JsonLimits, Kind, Segment, Value, parse};
@@ -76,9 +76,6 @@ fn is_json(text: &[u8]) -> bool {
     parse(&bump, layer, JsonLimits { depth: u32::MAX, nodes: u32::MAX }).is_ok()
 }
 
-/// A moment of RFC 3339 as a JSON string, bytes.
-const MOMENT_BYTES: usize = 40;
-
 /// The edits that replace a result by its provider's error form. `None`: the shape has none, so whatever
 /// holds the result is blocked. `note` is our own text.
 pub fn error_form<'r>(result: &ResultItem<'r>, note: &str) -> Option<Vec<Edit<'r>>> {
@@ -127,13 +124,26 @@ pub fn error_form<'r>(result: &ResultItem<'r>, note: &str) -> Option<Vec<Edit<'r
             let (name, value) = members.find(|(name, _)| name.is("result") || name.is("error"))?;
             edits.push(Edit { span: Span { end: value.span().end, ..name.span() }, with: error });
         }
+        // The whole event's data: what stands beside the output came with it. What names the call stays, if it is a
+        // name and no text.
         ResultShape::Host => {
-            set(&mut edits, result.item, result.content, "content", text);
-            set(&mut edits, result.item, result.failure_value, "outcome", b"\"error\"".to_vec());
-            // What stands beside the output came with it.
-            let beside = [(result.source, 2), (result.url, 2), (result.fetched_at, MOMENT_BYTES)];
-            let long = |(value, most): &(Option<Value<'r>>, usize)| value.filter(|v| v.span().len() > *most);
-            edits.extend(beside.iter().filter_map(long).map(|v| Edit { span: v.span(), with: b"\"\"".to_vec() }));
+            let mut whole = b"{".to_vec();
+            // An id may have characters of its provider's own (`call_1|fc_1`), and no words.
+            let is_id = |id: &[u8]| id.len() <= 256 && id.iter().all(u8::is_ascii_graphic);
+            let names: [(&str, &dyn Fn(&[u8]) -> bool); 2] = [("call_id", &is_id), ("tool", &is_shown)];
+            for (member, is_name) in names {
+                let named = result.item.get(member).filter(|v| v.text().is_some_and(|name| is_name(&name)));
+                if let Some(name) = named {
+                    push_json_string(&mut whole, member.as_bytes());
+                    whole.push(b':');
+                    whole.extend_from_slice(name.raw());
+                    whole.push(b',');
+                }
+            }
+            whole.extend_from_slice(b"\"content\":");
+            whole.extend_from_slice(&text);
+            whole.extend_from_slice(b",\"outcome\":\"error\"}");
+            edits.push(Edit { span: result.item.span(), with: whole });
         }
         ResultShape::TypedOutput | ResultShape::Server => return None,
     }

@@ -102,6 +102,48 @@ fn any_literal() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..120).prop_map(|pieces| format!("\"{}\"", pieces.concat()))
 }
 
+/// JSON in a string of JSON in a string, with escapes of every kind, cut at any size, stays JSON at every depth.
+#[test]
+fn json_in_strings_of_json_stays_json() {
+    let words = ["plain ", "\u{e0041}\u{e0042}", "\u{1f600}", "\"q\"", "back\\slash", "\n", "\u{7}", "é"];
+    for depth in 1..=3 {
+        for ascii in [true, false] {
+            let text: String = (0..400).map(|n| words[n * 7 % words.len()]).collect();
+            let mut whole = serde_json::json!({ "x": text }).to_string();
+            for _ in 0..depth {
+                if ascii {
+                    whole = escaped(&whole);
+                }
+                whole = serde_json::json!({ "a": whole }).to_string();
+            }
+            for cap in (200..2400).step_by(7) {
+                let mut cut = cut_text(&whole, cap);
+                assert!(cut.len() <= cap);
+                for level in 0..=depth {
+                    let value: serde_json::Value = serde_json::from_str(&cut)
+                        .unwrap_or_else(|e| panic!("depth {level} of {depth} at {cap}: {e}: {cut}"));
+                    match value.get("a").and_then(|inner| inner.as_str()) {
+                        Some(inner) if inner.starts_with('{') && inner.ends_with('}') => cut = inner.to_owned(),
+                        _ => break,
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Every character that is not ASCII as an escape.
+fn escaped(json: &str) -> String {
+    let mut out = String::new();
+    for c in json.chars() {
+        match c {
+            ' '..='~' => out.push(c),
+            c => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}"))),
+        }
+    }
+    out
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 384, ..ProptestConfig::default() })]
 

@@ -6,8 +6,8 @@
 //! - A replacement inside a larger one is dropped: what it takes away goes with the larger one. Replacements that
 //!   overlap otherwise become one, of all they cover, by their new texts in order of place.
 //! - Insertions at one place stand one behind the other, in order of their bytes. An insertion inside a
-//!   replacement moves behind it, so that a label still stands before what is left of its sentence; in JSON, where
-//!   it would be half of a value, it is dropped.
+//!   replacement moves behind it, so that a label still stands before what is left of its sentence. In JSON that is
+//!   so within a string; elsewhere it would be half of a value, and is dropped.
 //! - A replacement that repeats eight bytes of what it replaces (sanitised markup) takes away nothing for others:
 //!   what they replace inside it is looked for in its new text and replaced there. Where that leaves a part of
 //!   it, or they meet otherwise, the whole is [`NotExact`]. So it is for bytes that a codec had to write anew.
@@ -100,6 +100,7 @@ fn merge(text: &[u8], pieces: Vec<Piece>, json: bool) -> Result<(Vec<Change>, bo
     }
     let mut merged = Vec::with_capacity(clusters.len() + insertions.len());
     let mut insertions = insertions.into_iter().peekable();
+    let mut strings = Strings { text, at: 0, open: false };
     for (end, cluster) in clusters {
         let start = cluster.first().map_or(end, |piece| piece.change.start);
         while let Some(piece) = insertions.next_if(|piece| piece.change.start <= start) {
@@ -112,7 +113,8 @@ fn merge(text: &[u8], pieces: Vec<Piece>, json: bool) -> Result<(Vec<Change>, bo
         let (change, united) = unite(text, cluster, (start, end), !inside.is_empty())?;
         mixed |= united || !inside.is_empty();
         merged.push(change);
-        for change in inside.into_iter().filter(|_| !json) {
+        let moves = !inside.is_empty() && (!json || strings.is_within_one(start, end));
+        for change in inside.into_iter().filter(|_| moves) {
             insert(&mut merged, Change { start: end, end, with: change.with });
         }
     }
@@ -120,6 +122,39 @@ fn merge(text: &[u8], pieces: Vec<Piece>, json: bool) -> Result<(Vec<Change>, bo
         mixed |= insert(&mut merged, piece.change);
     }
     Ok((merged, mixed))
+}
+
+/// A walk over JSON that tells strings from what stands around them; each byte is looked at once.
+struct Strings<'t> {
+    text: &'t [u8],
+    at: usize,
+    open: bool,
+}
+
+impl Strings<'_> {
+    /// Whether a range lies within one string. Ranges are asked for in order.
+    fn is_within_one(&mut self, start: usize, end: usize) -> bool {
+        self.walk(start);
+        let open = self.open;
+        open && !self.walk(end)
+    }
+
+    /// Goes on to a place; whether a string began or ended on the way.
+    fn walk(&mut self, to: usize) -> bool {
+        let mut met = false;
+        while self.at < to {
+            match self.text.get(self.at) {
+                Some(b'\\') if self.open => self.at += 1,
+                Some(b'"') => {
+                    self.open = !self.open;
+                    met = true;
+                }
+                _ => {}
+            }
+            self.at += 1;
+        }
+        met
+    }
 }
 
 /// Adds an insertion; one at the same place stands behind the one before it. Says whether there was one.

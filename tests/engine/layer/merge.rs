@@ -79,6 +79,27 @@ fn json_stays_json() {
     assert_eq!(merged("{}", &[(1, 1, "\"d\":1"), (1, 1, "\"c\":1")]), Err(NotExact));
 }
 
+/// A fence whose opening is cut away with what stood behind it, in a string: it opens behind the cut.
+#[test]
+fn a_label_in_a_string_moves_behind_the_cut() {
+    let text = r#"{"a":"one \"two\" three four","b":[1,"five"]}"#;
+    let three = text.find("three").unwrap();
+    let (open, close) = ((three, three, "<"), (three + 10, three + 10, ">"));
+    let cut = merged(text, &[(8, three + 6, "…"), open, close]);
+    assert_eq!(cut.as_deref(), Ok(r#"{"a":"on…<four>","b":[1,"five"]}"#));
+    // Both are within the cut.
+    let cut = merged(text, &[(8, three + 10, "…"), open, (three + 5, three + 5, ">")]);
+    assert_eq!(cut.as_deref(), Ok(r#"{"a":"on…<>","b":[1,"five"]}"#));
+    // The cut takes the string with it, and both.
+    let end = text.find("},").map_or(text.len() - 1, |at| at);
+    let cut = merged(text, &[(5, end, "0"), open, close]);
+    assert_eq!(cut.as_deref(), Ok(r#"{"a":0}"#));
+    // A string behind another cut.
+    let five = text.find("five").unwrap();
+    let cut = merged(text, &[(8, three + 6, "…"), open, (five, five + 2, "-"), (five + 1, five + 1, "<"), close]);
+    assert_eq!(cut.as_deref(), Ok(r#"{"a":"on…<four>","b":[1,"-<ve"]}"#));
+}
+
 #[test]
 fn edits_of_layers_below_meet_their_parents() {
     let bump = Bump::new();

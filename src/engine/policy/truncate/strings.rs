@@ -59,8 +59,8 @@ pub(super) fn plain<'r>(layer: &'r Layer<'r>, bound: Bound, rest: Rest) -> Edit<
     // The longest marker there can be: what is left out is a part of the whole.
     let reserved = marker(text, text.len(), rest, bound.cap).len();
     let (head, tail) = bound.split(reserved);
-    let start = floor(text, head);
-    let end = ceil(text, text.len().saturating_sub(tail)).max(start);
+    let start = before_escape(text, floor(text, head));
+    let end = behind_escape(text, ceil(text, text.len().saturating_sub(tail))).max(start);
     let with = marker(&text[start..end], text.len(), rest, reserved);
     Edit { span: span(layer, start, end), with: with.into_bytes() }
 }
@@ -97,7 +97,8 @@ pub(super) fn literal<'r>(bump: &'r Bump, value: Value<'r>, bound: Bound) -> Opt
         }
         decoded += len;
     }
-    let end = end.max(start);
+    let start = before_escape(text, start);
+    let end = behind_escape(text, end).max(start);
     let with = marker(&text[start..end], text.len(), Rest::Lines, reserved);
     Some(vec![Edit { span: span(layer, start, end), with: with.into_bytes() }])
 }
@@ -116,6 +117,56 @@ pub(super) fn stand_in(of: usize, cap: usize, kind: Kind) -> Vec<u8> {
         _ => format!("\"{SHORT}\""),
     }
     .into_bytes()
+}
+
+/// Where the escape begins that `at` stands within, or `at`: text that holds JSON must go on holding it.
+fn before_escape(text: &[u8], at: usize) -> usize {
+    escape_around(text, at).map_or(at, |(start, _)| start)
+}
+
+/// Where that escape ends, or `at`.
+fn behind_escape(text: &[u8], at: usize) -> usize {
+    escape_around(text, at).map_or(at, |(_, end)| ceil(text, end))
+}
+
+/// The escape that has bytes on both sides of `at`: backslashes, as many as its depth makes of one, and what they
+/// stand before; two that are the halves of one character are one.
+fn escape_around(text: &[u8], at: usize) -> Option<(usize, usize)> {
+    let mut near = (1..=ESCAPE).filter_map(|back| at.checked_sub(back));
+    let (start, end) = escape(text, near.find(|place| text.get(*place) == Some(&b'\\'))?);
+    let behind = || escape(text, end).1;
+    let is_high = is_half(text, end, HIGH) && text.get(end) == Some(&b'\\') && is_half(text, behind(), LOW);
+    if end <= at && !(end == at && is_high) {
+        return None;
+    }
+    let before = start.checked_sub(ESCAPE).filter(|place| text.get(*place) == Some(&b'\\'));
+    let before = before.filter(|_| is_half(text, end, LOW) && is_half(text, start, HIGH));
+    Some((before.map_or(start, |place| escape(text, place).0), if is_high { behind() } else { end }))
+}
+
+/// The escape that a backslash at `place` belongs to.
+fn escape(text: &[u8], place: usize) -> (usize, usize) {
+    let is_backslash = |byte: &&u8| **byte == b'\\';
+    let before = text.get(..place).unwrap_or_default().iter().rev().take_while(is_backslash).count();
+    let run = place + text.get(place..).unwrap_or_default().iter().take_while(is_backslash).count();
+    let rest = text.get(run..).unwrap_or_default();
+    let digits = rest.iter().skip(1).take(4).take_while(|byte| byte.is_ascii_hexdigit()).count();
+    let length = if rest.first() == Some(&b'u') && digits == 4 { 5 } else { 1 };
+    (place - before, (run + length).min(text.len()))
+}
+
+/// Bytes of `\u0041`.
+const ESCAPE: usize = 6;
+/// The halves of a character beyond the first plane.
+const HIGH: std::ops::RangeInclusive<u32> = 0xD800..=0xDBFF;
+const LOW: std::ops::RangeInclusive<u32> = 0xDC00..=0xDFFF;
+
+/// Whether the escape that ends at `end` is of this half.
+fn is_half(text: &[u8], end: usize, half: std::ops::RangeInclusive<u32>) -> bool {
+    let unit =
+        end.checked_sub(ESCAPE - 1).and_then(|from| text.get(from..end)).and_then(|unit| unit.strip_prefix(b"u"));
+    let code = unit.and_then(|digits| u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
+    code.is_some_and(|code| half.contains(&code))
 }
 
 /// The largest character boundary up to `at`.
