@@ -1264,6 +1264,38 @@ fn lists_in_another_case_are_unclear() {
     }
 }
 
+/// Whoever reads it all the same may call what it declares: until another list is read, nothing is declared.
+#[test]
+fn a_list_that_cannot_be_read_declares_nothing() {
+    let engine = engine(Profile::Standard);
+    let good = json!({"tools": [tool("find", "q")]});
+    let twice = r#"{"jsonrpc":"2.0","id":2,"result":{"tools":[{"name":"find","description":"a","description":"b"}]}}"#;
+    let disguised = result(2, json!({"tools": [tool("find", "q")], "Tools": []})).to_string();
+    for bad in [twice.to_owned(), disguised, "{\"jsonrpc\":".to_owned()] {
+        let ask = |id: u64| json!({"jsonrpc": "2.0", "id": id, "method": "tools/list"});
+        let mut c = Connection::new(&engine);
+        c.client(ask(1));
+        c.server(result(1, good.clone()));
+        assert!(c.client(call(5, "find", json!({"q": "x"}))).line().contains("allow"));
+        // Nobody waits for a list: it is another answer.
+        c.send(Some("server"), &bad);
+        assert!(c.client(call(6, "find", json!({"q": "x"}))).line().contains("allow"), "{bad}");
+        c.client(ask(2));
+        // What the client itself sent is none.
+        c.send(Some("client"), "{\"jsonrpc\":");
+        assert!(c.client(call(7, "find", json!({"q": "x"}))).line().contains("allow"), "{bad}");
+        c.send(Some("server"), &bad);
+        assert_eq!(
+            c.client(call(8, "find", json!({"q": "x"}))).line(),
+            "tool_call find 8 block [unknown_tool]",
+            "{bad}"
+        );
+        c.client(ask(3));
+        c.server(result(3, good.clone()));
+        assert!(c.client(call(9, "find", json!({"q": "x"}))).line().contains("allow"), "{bad}");
+    }
+}
+
 #[test]
 fn a_blocked_call_does_not_go_on_unjudged() {
     let engine = engine(Profile::Standard);

@@ -96,6 +96,7 @@ impl<'a, 'r> Run<'a, 'r> {
             (None, None) => None,
         };
         if let Some(finding) = unread {
+            self.unread_list(session, envelope);
             return self.unread(session, envelope, None, finding);
         }
         let peer = self.peer(envelope.mcp_server.unwrap_or_default(), direction(envelope).is_some());
@@ -108,6 +109,24 @@ impl<'a, 'r> Run<'a, 'r> {
             self.opaque(kind);
         }
         self.results(session, envelope, input, left);
+    }
+
+    /// While a client waits for a server's list, what cannot be read may be it: some reader has taken it for one, and
+    /// nobody knows which tools it declares. Until another list is read, none does.
+    fn unread_list(&self, session: &mut Session<'_>, envelope: &Envelope<'r>) {
+        if direction(envelope) == Some(Side::Client) {
+            return;
+        }
+        let server = self.peer(envelope.mcp_server.unwrap_or_default(), false).digest;
+        let waits = |request: &&RpcRequest| {
+            let lists = matches!(request.method, Method::List | Method::ListPage);
+            request.server == server && lists && request.status == RpcStatus::Pending
+        };
+        let exchange = session.conversation().requests.values().filter(waits).find_map(|request| request.exchange);
+        if let Some(exchange) = exchange {
+            let digest = short(self.keyed().digest(Role::Tools, &[b"unread"]));
+            session.list_tools(exchange, digest, (true, true), Vec::new());
+        }
     }
 
     fn peer(&self, server: &'r str, said: bool) -> Peer<'r> {
