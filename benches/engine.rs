@@ -99,16 +99,7 @@ fn tool_results(bencher: Bencher<'_, '_>, size: usize) {
             format!(r#"{{"call_id":"toolu_{n}","tool":"search","outcome":"ok","content":"{content}"}}"#).into_bytes()
         })
         .collect();
-    let bytes: usize = results.iter().map(Vec::len).sum();
-    bencher
-        .counter(ItemsCount::new(RESULTS))
-        .counter(BytesCount::new(bytes))
-        .with_inputs(|| Feed::new(&engine, "anthropic.messages"))
-        .bench_local_refs(|feed| {
-            for result in &results {
-                feed.record(RESULT, result);
-            }
-        });
+    feed_all(bencher, &engine, &results);
 }
 
 /// The same with texts as tools return them: `kind bytes`, and ` secret` where one line holds a password.
@@ -120,16 +111,7 @@ fn tool_contents(bencher: Bencher<'_, '_>, content: &str) {
     let (kind, size) = (words.next().unwrap(), words.next().unwrap().parse().unwrap());
     let text = texts::text(kind, size, words.next().is_some());
     let results: Vec<Vec<u8>> = (0..RESULTS).map(|n| result(&format!("toolu_{n}"), &text)).collect();
-    let bytes: usize = results.iter().map(Vec::len).sum();
-    bencher
-        .counter(ItemsCount::new(RESULTS))
-        .counter(BytesCount::new(bytes))
-        .with_inputs(|| Feed::new(&engine, "anthropic.messages"))
-        .bench_local_refs(|feed| {
-            for result in &results {
-                feed.record(RESULT, result);
-            }
-        });
+    feed_all(bencher, &engine, &results);
 }
 
 /// One of each kind, 20 KiB, clean, with a policy switched off: what is saved is what it costs.
@@ -142,13 +124,18 @@ fn tool_results_without(bencher: Bencher<'_, '_>, off: &str) {
     let engine = without(&codes);
     let results: Vec<Vec<u8>> =
         texts::KINDS.iter().map(|kind| result("toolu_1", &texts::text(kind, 20 << 10, false))).collect();
+    feed_all(bencher, &engine, &results);
+}
+
+/// Feeds tool results to an engine, each time from the beginning.
+fn feed_all(bencher: Bencher<'_, '_>, engine: &Engine, results: &[Vec<u8>]) {
     let bytes: usize = results.iter().map(Vec::len).sum();
     bencher
         .counter(ItemsCount::new(results.len()))
         .counter(BytesCount::new(bytes))
-        .with_inputs(|| Feed::new(&engine, "anthropic.messages"))
+        .with_inputs(|| Feed::new(engine, "anthropic.messages"))
         .bench_local_refs(|feed| {
-            for result in &results {
+            for result in results {
                 feed.record(RESULT, result);
             }
         });

@@ -130,13 +130,13 @@ pub fn error_form<'r>(result: &ResultItem<'r>, note: &str) -> Option<Vec<Edit<'r
             let mut whole = b"{".to_vec();
             // An id may have characters of its provider's own (`call_1|fc_1`), and no words.
             let is_id = |id: &[u8]| id.len() <= 256 && id.iter().all(u8::is_ascii_graphic);
-            let names: [(&str, &dyn Fn(&[u8]) -> bool); 2] = [("call_id", &is_id), ("tool", &is_shown)];
-            for (member, is_name) in names {
-                let named = result.item.get(member).filter(|v| v.text().is_some_and(|name| is_name(&name)));
-                if let Some(name) = named {
-                    push_json_string(&mut whole, member.as_bytes());
+            let id = result.item.get("call_id").filter(|id| id.text().is_some_and(|id| is_id(&id)));
+            let tool = result.item.get("tool").filter(|tool| tool.text().is_some_and(|tool| is_shown(&tool)));
+            for (name, value) in [("call_id", id), ("tool", tool)] {
+                if let Some(value) = value {
+                    push_json_string(&mut whole, name.as_bytes());
                     whole.push(b':');
-                    whole.extend_from_slice(name.raw());
+                    whole.extend_from_slice(value.raw());
                     whole.push(b',');
                 }
             }
