@@ -1271,7 +1271,8 @@ fn a_list_that_cannot_be_read_declares_nothing() {
     let good = json!({"tools": [tool("find", "q")]});
     let twice = r#"{"jsonrpc":"2.0","id":2,"result":{"tools":[{"name":"find","description":"a","description":"b"}]}}"#;
     let disguised = result(2, json!({"tools": [tool("find", "q")], "Tools": []})).to_string();
-    for bad in [twice.to_owned(), disguised, "{\"jsonrpc\":".to_owned()] {
+    let oversize = result(2, json!({"tools": [], "note": "x".repeat(8 << 20)})).to_string();
+    for bad in [twice.to_owned(), disguised, "{\"jsonrpc\":".to_owned(), oversize] {
         let ask = |id: u64| json!({"jsonrpc": "2.0", "id": id, "method": "tools/list"});
         let mut c = Connection::new(&engine);
         c.client(ask(1));
@@ -1279,20 +1280,21 @@ fn a_list_that_cannot_be_read_declares_nothing() {
         assert!(c.client(call(5, "find", json!({"q": "x"}))).line().contains("allow"));
         // Nobody waits for a list: it is another answer.
         c.send(Some("server"), &bad);
-        assert!(c.client(call(6, "find", json!({"q": "x"}))).line().contains("allow"), "{bad}");
+        assert!(c.client(call(6, "find", json!({"q": "x"}))).line().contains("allow"), "{}", &bad[..9]);
         c.client(ask(2));
         // What the client itself sent is none.
         c.send(Some("client"), "{\"jsonrpc\":");
-        assert!(c.client(call(7, "find", json!({"q": "x"}))).line().contains("allow"), "{bad}");
+        assert!(c.client(call(7, "find", json!({"q": "x"}))).line().contains("allow"), "{}", &bad[..9]);
         c.send(Some("server"), &bad);
         assert_eq!(
             c.client(call(8, "find", json!({"q": "x"}))).line(),
             "tool_call find 8 block [unknown_tool]",
-            "{bad}"
+            "{}",
+            &bad[..9]
         );
         c.client(ask(3));
         c.server(result(3, good.clone()));
-        assert!(c.client(call(9, "find", json!({"q": "x"}))).line().contains("allow"), "{bad}");
+        assert!(c.client(call(9, "find", json!({"q": "x"}))).line().contains("allow"), "{}", &bad[..9]);
     }
 }
 

@@ -113,7 +113,7 @@ impl<'a, 'r> Run<'a, 'r> {
 
     /// While a client waits for a server's list, what cannot be read may be it: some reader has taken it for one, and
     /// nobody knows which tools it declares. Until another list is read, none does.
-    fn unread_list(&self, session: &mut Session<'_>, envelope: &Envelope<'r>) {
+    pub(super) fn unread_list(&self, session: &mut Session<'_>, envelope: &Envelope<'r>) {
         if direction(envelope) == Some(Side::Client) {
             return;
         }

@@ -197,6 +197,9 @@ pub fn record(engine: &Engine, bump: &Bump, state: &mut PartitionState, input: &
         }
     }
     if oversize {
+        if envelope.kind == EventType::McpMessage {
+            run.unread_list(&mut session, &envelope);
+        }
         run.oversize(&mut session, &envelope, input, exchange.map(|(n, _)| n));
     } else if envelope.kind == EventType::McpMessage {
         run.messages(&mut session, &envelope, input, &translated);

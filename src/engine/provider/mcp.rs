@@ -27,6 +27,8 @@
 //! - `result` and `error` in one message, or `method` beside either, could be read in two ways: unclear. So is a
 //!   known method misspelt, and a `tools/call` that the server sends or that has no name.
 //! - A member that is a known one in another case (`Result`, `Arguments`, `Tools`, a tool's `Description`) is what some readers take for it: unclear.
+//! - What cannot be read, or is over the size limit, while a client waits for its server's list may be that list: until
+//!   another one is read, the server declares no tool.
 //! - Events without data keep a stream alive: nothing.
 //! - An answer may come again as it was, when a stream is resumed.
 //! - An error may have no id, or null: it answers something, nobody knows what.
