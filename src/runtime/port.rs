@@ -104,7 +104,7 @@ pub trait Source {
 }
 
 /// Where a record goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Target {
     Output(To),
     /// The changelog of the input topic.
@@ -198,6 +198,9 @@ pub trait Ledger {
     fn abort(&mut self, cause: Cause, limit: Duration) -> Commit;
     /// Replaces the producer: fences the old one, aborts what it left open. One attempt.
     fn rebuild(&mut self, limit: Duration) -> Result<(), PortError>;
+    /// Called by a rebuilt producer when nothing of the lost transaction was committed: whatever it wrote is aborted
+    /// for certain afterwards, wherever the broker forgot to. One attempt.
+    fn bury(&mut self, limit: Duration) -> Result<(), PortError>;
 }
 
 pub trait Clock {

@@ -229,7 +229,6 @@ fn sigterm_drains_and_a_second_one_forces() {
     println!("the second SIGTERM ended it after {:.1} s", seconds(began));
     broker.signal("CONT");
     assert_eq!(code, Some(3), "{}", second.log());
-    assert!(began.elapsed() < Duration::from_secs(6), "{}", second.log());
     // What was open is aborted, and judged once by the next.
     let third = world.instance("0");
     let verdicts = world.judged_to(RECORDS, &third);

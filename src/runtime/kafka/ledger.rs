@@ -2,8 +2,15 @@
 //!
 //! Every call has a deadline. A call that timed out, and a commit during which the client reported a transport
 //! error, is [`Commit::Indefinite`] even when it returned well: librdkafka repeats EndTxn inside, and without
-//! KIP-890 a late one can end the next transaction.
+//! KIP-890 a late one can end the next transaction. An abort after either is as doubtful: a produce request that is
+//! still on its way would join the next transaction of the same epoch.
+//!
+//! An abort is not always the end of what was written. Apache Kafka 4.3 writes no marker to a partition that has no
+//! leader when the coordinator completes a transaction (it takes the topic for deleted), as after a stall of a whole
+//! cluster; the records stay open in the log, and the next commit of the same producer id shows them. Hence
+//! [`Ledger::bury`]: one more transaction over the same partitions, written, acknowledged and aborted.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -76,6 +83,8 @@ pub struct KafkaLedger {
     states: Vec<String>,
     worker: u32,
     queued: u32,
+    /// Where records went since the last commit: what [`Ledger::bury`] covers.
+    written: BTreeSet<(Target, i32)>,
     /// A record was not taken because the transaction had failed. It is never committed.
     doomed: bool,
 }
@@ -90,7 +99,15 @@ impl KafkaLedger {
             states: settings.inputs.iter().map(|t| state_topic(t)).collect(),
             worker,
             queued: 0,
+            written: BTreeSet::new(),
             doomed: false,
+        }
+    }
+
+    fn topic(&self, target: Target) -> &str {
+        match target {
+            Target::Output(to) => self.settings.output(to),
+            Target::State(topic) => self.states.get(usize::from(topic)).map_or("", String::as_str),
         }
     }
 
@@ -167,10 +184,8 @@ impl Ledger for KafkaLedger {
             self.queued = 0;
             self.producer()?.poll(Duration::ZERO);
         }
-        let topic = match record.target {
-            Target::Output(to) => self.settings.output(to),
-            Target::State(topic) => self.states.get(usize::from(topic)).map_or("", String::as_str),
-        };
+        self.written.insert((record.target, record.partition));
+        let topic = self.topic(record.target);
         let mut queued: BaseRecord<'_, [u8], [u8]> = BaseRecord::to(topic).partition(record.partition);
         queued.key = record.key;
         queued.payload = record.value;
@@ -240,7 +255,10 @@ impl Ledger for KafkaLedger {
             Ok(()) if self.reports.transport.load(Ordering::Acquire) => {
                 Commit::Indefinite(Cause::Transport("a connection failed during the transaction".into()))
             }
-            Ok(()) => Commit::Done,
+            Ok(()) => {
+                self.written.clear();
+                Commit::Done
+            }
             Err(Commit::Aborted(cause)) => self.abort(cause, limit),
             Err(other) => other,
         }
@@ -252,8 +270,12 @@ impl Ledger for KafkaLedger {
         // The reports of purged records.
         self.serve();
         let cause = self.failure().filter(|_| !matches!(cause, Cause::TooLarge { .. })).unwrap_or(cause);
+        let lost = matches!(cause, Cause::Timeout(_) | Cause::Transport(_));
         match ended {
-            Ok(()) if self.reports.transport.load(Ordering::Acquire) => Commit::Indefinite(cause),
+            Ok(()) if lost || self.reports.transport.load(Ordering::Acquire) => Commit::Indefinite(cause),
+            // What only an operator can repair refuses a burial too.
+            Ok(()) if matches!(cause, Cause::Denied(_) | Cause::TooLarge { .. }) => Commit::Aborted(cause),
+            Ok(()) if self.bury(limit).is_err() => Commit::Indefinite(cause),
             Ok(()) => Commit::Aborted(cause),
             Err(Commit::Fenced(why)) => Commit::Fenced(why),
             Err(_) if matches!(cause, Cause::Fenced(_)) => Commit::Fenced(cause),
@@ -271,7 +293,37 @@ impl Ledger for KafkaLedger {
         self.producer = Some(producer);
         Ok(())
     }
+
+    fn bury(&mut self, limit: Duration) -> Result<(), PortError> {
+        // The embedded broker has no markers to forget.
+        if self.written.is_empty() || !self.settings.durable {
+            return Ok(());
+        }
+        let until = Instant::now() + limit;
+        self.begin().map_err(|cause| PortError::Transient(cause.to_string()))?;
+        for (target, partition) in self.written.clone() {
+            // No reader sees it; compacted topics take no record without a key.
+            let record =
+                Publish { target, partition, key: Some(BURIAL_KEY), headers: &[], value: None, timestamp: None };
+            self.publish(record).map_err(|cause| PortError::Transient(cause.to_string()))?;
+        }
+        // Every partition took a record just now, so each has a leader for the marker.
+        let taken = self.drain(until).and_then(|()| self.failure().map_or(Ok(()), Err));
+        let ended = self.repeated(until, |p, left| p.abort_transaction(left));
+        self.serve();
+        match (taken, ended) {
+            (Ok(()), Ok(())) if !self.doomed && !self.reports.transport.load(Ordering::Acquire) => {
+                self.written.clear();
+                Ok(())
+            }
+            (Err(cause), _) => Err(PortError::Transient(cause.to_string())),
+            _ => Err(PortError::Transient("the lost transaction could not be buried yet".into())),
+        }
+    }
 }
+
+/// The key of the records of [`Ledger::bury`].
+const BURIAL_KEY: &[u8] = b"aborted";
 
 /// `Fatal` is what waiting does not repair.
 fn init_error(error: &KafkaError) -> PortError {

@@ -1,5 +1,6 @@
 //! How a transaction ended, and what follows for the state in memory.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Batch, Ended, Phase, Worker};
@@ -170,10 +171,9 @@ where
                 _ => None,
             })
             .collect();
-        let parts: Vec<PartitionId> = touched.keys().copied().collect();
-        let committed = loop {
-            match self.rebuilt(&parts) {
-                Ok(committed) => break committed,
+        let (committed, done) = loop {
+            match self.rebuilt(&touched) {
+                Ok(found) => break found,
                 Err(error @ (PortError::Fatal(_) | PortError::Denied(_))) => return Err(self.dead(&error)),
                 // Nothing can be finished; what is open ends with the transaction's timeout.
                 Err(_) if self.stop.draining() => return Err(Ended::Forced),
@@ -184,7 +184,6 @@ where
                 }
             }
         };
-        let done = touched.iter().all(|(at, next)| committed.get(at).copied().flatten() == Some(*next));
         tracing::info!(event = "transaction.resolved", worker = self.number, reason, committed = done);
         self.telemetry.rebuilt(self.number, reason, done || !self.settings.durable);
         let (mut again, mut started) = (Vec::new(), Vec::new());
@@ -219,16 +218,22 @@ where
         Ok(())
     }
 
-    fn rebuilt(
-        &mut self,
-        parts: &[PartitionId],
-    ) -> Result<std::collections::BTreeMap<PartitionId, Option<i64>>, PortError> {
+    /// The committed offsets, and whether they say that the transaction was committed. One that was not is buried
+    /// before anything else is written. Without touched partitions (the assignment was lost) nothing was committed.
+    fn rebuilt(&mut self, touched: &Positions) -> Result<(BTreeMap<PartitionId, Option<i64>>, bool), PortError> {
         self.ports.ledger.rebuild(ATTEMPT)?;
         self.ports.source.serve();
-        if parts.is_empty() {
-            return Ok(std::collections::BTreeMap::new());
+        let parts: Vec<PartitionId> = touched.keys().copied().collect();
+        let committed = match parts.is_empty() {
+            true => BTreeMap::new(),
+            false => self.ports.source.committed(&parts, ATTEMPT)?,
+        };
+        let done =
+            !touched.is_empty() && touched.iter().all(|(at, next)| committed.get(at).copied().flatten() == Some(*next));
+        if !done {
+            self.ports.ledger.bury(ATTEMPT)?;
         }
-        self.ports.source.committed(parts, ATTEMPT)
+        Ok((committed, done))
     }
 
     /// The transaction is certainly aborted: forget what it changed, and read its records again.

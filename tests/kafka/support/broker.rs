@@ -18,6 +18,7 @@ pub struct Broker {
     /// The listener that wants SASL PLAIN: user `gate` and `sluicegate-<role>` for each role, password `secret`, at
     /// first without any permission.
     pub sasl: String,
+    controller: u16,
     child: Child,
     libraries: PathBuf,
     directory: PathBuf,
@@ -27,15 +28,51 @@ pub struct Broker {
 impl Broker {
     /// Starts a broker on free loopback ports and waits until it answers.
     pub fn start() -> Result<Broker, String> {
+        Broker::start_with("")
+    }
+
+    /// The same with more lines for its properties.
+    pub fn start_with(more: &str) -> Result<Broker, String> {
+        let (client, controller, sasl) = (free_port()?, free_port()?, free_port()?);
+        Broker::format(client, sasl, controller, &["--standalone"], |data| {
+            format!("{}{more}\n", settings(client, controller, sasl, data))
+        })
+    }
+
+    /// A second broker of the same cluster, without the controller's role.
+    pub fn second(&self, more: &str) -> Result<Broker, String> {
+        let (client, controller, sasl) = (free_port()?, self.controller, free_port()?);
+        Broker::format(client, sasl, controller, &["--no-initial-controllers"], |data| {
+            let all = settings(client, controller, sasl, data);
+            let lines = all.lines().map(|line| match line.split_once('=') {
+                Some(("process.roles", _)) => "process.roles=broker".to_owned(),
+                Some(("node.id", _)) => "node.id=2".to_owned(),
+                Some((name @ ("listeners" | "advertised.listeners"), all)) => {
+                    format!("{name}={}", all.rsplit_once(',').map_or(all, |(kept, _)| kept))
+                }
+                _ => line.to_owned(),
+            });
+            lines.chain([more.to_owned(), String::new()]).collect::<Vec<_>>().join("\n")
+        })
+    }
+
+    fn format(
+        client: u16,
+        sasl: u16,
+        controller: u16,
+        how: &[&str],
+        properties: impl FnOnce(&Path) -> String,
+    ) -> Result<Broker, String> {
         let libraries = libraries()?;
         let directory = tempfile::Builder::new().prefix("sluicegate-kafka-").tempdir().map_err(text)?.keep();
-        let (client, controller, sasl) = (free_port()?, free_port()?, free_port()?);
+        let lines = properties(&directory);
         let properties = directory.join("server.properties");
-        fs::write(&properties, settings(client, controller, sasl, &directory)).map_err(text)?;
+        fs::write(&properties, lines).map_err(text)?;
         fs::write(directory.join("log4j2.xml"), LOGGING).map_err(text)?;
         let output = java(&libraries, &directory)
-            .args(["kafka.tools.StorageTool", "format", "--standalone", "-t", "MkU3OEVBNTcwNTJENDM2Qg", "-c"])
+            .args(["kafka.tools.StorageTool", "format", "-t", "MkU3OEVBNTcwNTJENDM2Qg", "-c"])
             .arg(&properties)
+            .args(how)
             .output()
             .map_err(text)?;
         if !output.status.success() {
@@ -45,7 +82,7 @@ impl Broker {
         let child = spawn(&libraries, &directory, &mut guard)?;
         let bootstrap = format!("127.0.0.1:{client}");
         let sasl = format!("127.0.0.1:{sasl}");
-        let mut broker = Broker { bootstrap, sasl, child, libraries, directory, guard };
+        let mut broker = Broker { bootstrap, sasl, controller, child, libraries, directory, guard };
         broker.wait()?;
         Ok(broker)
     }

@@ -90,7 +90,7 @@ impl Feed {
                 record = again;
             }
         }
-        let until = Instant::now() + Duration::from_secs(60);
+        let until = Instant::now() + Duration::from_secs(180);
         while self.0.in_flight_count() > 0 {
             assert!(Instant::now() < until, "records were not acknowledged");
             let _ = self.0.flush(Duration::ZERO);

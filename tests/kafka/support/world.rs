@@ -171,7 +171,7 @@ impl World {
     /// The verdicts, once there is one for this offset of partition 0.
     pub fn judged_to(&self, offset: i64, instance: &Instance) -> Vec<Value> {
         let reached = |v: &Value| v["source"]["offset"] == offset && v["source"]["partition"] == 0;
-        let arrived = eventually(Duration::from_secs(60), || self.judged().iter().any(reached));
+        let arrived = eventually(Duration::from_secs(180), || self.judged().iter().any(reached));
         assert!(arrived, "offset {offset} was not judged\n{}", instance.log());
         self.judged()
     }
