@@ -141,6 +141,32 @@ fn what_the_gate_put_in_place_is_the_same_output() {
     }
 }
 
+/// Hosts read JSON and write it again, each in its own spelling.
+#[test]
+fn json_that_is_spelt_anew_is_the_same_output() {
+    let engine = engine(Profile::Standard, json!({}));
+    for content in [json!({"name": "é/<", "rows": [1, 2.50, null]}), json!([{"text": "x".repeat(70_000)}, "é"])] {
+        let told = |content: &str| {
+            let text = host(json!({"call_id": "a", "outcome": "ok", "content": "CONTENT"}));
+            String::from_utf8(text).unwrap().replace("\"CONTENT\"", content).into_bytes()
+        };
+        let plain = told(&content.to_string());
+        let copies = Partition::new(&engine).feed(&plain);
+        let copy = copies.iter().find(|e| e.to == To::Redacted).and_then(|e| e.value.clone()).unwrap();
+        let copy = serde_json::from_slice::<Value>(&copy).unwrap()["data"]["content"].clone();
+        for value in [&content, &copy] {
+            let pretty = serde_json::to_string_pretty(value).unwrap();
+            let escaped = pretty.replace('é', "\\u00E9").replace('/', "\\/");
+            for text in [pretty, escaped] {
+                let said = judge(&engine, &[plain.clone(), told(&text), request(&[("a", &text)])]);
+                assert_eq!(said, ["1 duplicate_result allow"], "{}", &text[..text.len().min(300)]);
+            }
+        }
+        let other = content.to_string().replace('é', "e");
+        assert_eq!(judge(&engine, &[plain.clone(), told(&other)]), ["1 conflicting_result block"]);
+    }
+}
+
 #[test]
 fn answers_within_one_request() {
     assert_eq!(found(&[request(&[("a", "1"), ("b", "2")])]), [""; 0]);

@@ -3,9 +3,11 @@
 use super::Run;
 use super::pairing::tool_of;
 use super::texts::blocks;
+use super::value::canonical;
 use crate::engine::digest::{Role, short};
 use crate::engine::event::{Part, ResultItem};
-use crate::engine::json::{Kind, Value};
+use crate::engine::json::{self, JsonLimits, Kind, Value};
+use crate::engine::layer::Layer;
 use crate::engine::policy::ERROR_PREFIX;
 use std::borrow::Cow;
 
@@ -45,23 +47,22 @@ impl<'a, 'r> Run<'a, 'r> {
     pub(super) fn unwrapped(&self, result: &ResultItem<'_>) -> ([u8; 32], u64) {
         let mut stream = self.keyed().stream(Role::Content);
         let mut first = true;
-        let mut feed = |part: &[u8]| {
-            let length = part.len() as u64;
-            // That it failed is said beside what it says, where a provider has a flag for it.
-            let part = match part.strip_prefix(ERROR_PREFIX.as_bytes()).filter(|_| first) {
-                Some(rest) => rest.trim_ascii_start(),
-                None => part,
+        let mut read = |value: Value<'_>| {
+            let text = value.text();
+            let part = match &text {
+                Some(text) => {
+                    // That it failed is said beside what it says, where a provider has a flag for it.
+                    let said = text.strip_prefix(ERROR_PREFIX.as_bytes()).filter(|_| first);
+                    self.respelt(said.map_or(text, <[u8]>::trim_ascii_start))
+                }
+                None => Cow::Owned(canonical(value)),
             };
             // A stream of a command that said nothing is no part of what it said.
             if !part.is_empty() {
-                stream.part(part);
+                stream.part(&part);
                 first = false;
             }
-            length
-        };
-        let mut read = |value: Value<'_>| match value.kind() {
-            Kind::String => feed(&value.text().unwrap_or_default()),
-            _ => feed(value.raw()),
+            text.map_or(value.span().len(), |text| text.len()) as u64
         };
         let mut text_bytes = 0;
         for part in &result.parts {
@@ -81,5 +82,19 @@ impl<'a, 'r> Run<'a, 'r> {
             }
         }
         (stream.finish(), text_bytes)
+    }
+
+    /// JSON in a text as a host may have written it anew; any other text as it is.
+    fn respelt<'t>(&self, text: &'t [u8]) -> Cow<'t, [u8]> {
+        if !matches!(text.trim_ascii_start().first(), Some(b'{' | b'[')) {
+            return Cow::Borrowed(text);
+        }
+        let limits = &self.engine.settings.limits;
+        let limits = JsonLimits { depth: limits.json_depth, nodes: limits.json_nodes };
+        let layer = Layer::record(self.bump, self.bump.alloc_slice_copy(text));
+        match json::parse(self.bump, layer, limits) {
+            Ok(value) => Cow::Owned(canonical(value)),
+            Err(_) => Cow::Borrowed(text),
+        }
     }
 }

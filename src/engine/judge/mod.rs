@@ -19,6 +19,7 @@ mod result;
 mod seals;
 mod start;
 mod texts;
+mod value;
 
 use super::digest::Keyed;
 use super::event::{CutReason, Event, Name, Side};

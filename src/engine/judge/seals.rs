@@ -5,7 +5,8 @@
 //! cut anywhere: its digest is a keyed polynomial over its UTF-16 units, to which pieces can be added.
 
 use super::Run;
-use crate::engine::digest::{Keyed, Role, Stream, short};
+use super::value::canonical;
+use crate::engine::digest::{Keyed, Role, short};
 use crate::engine::event::{Args, Event, Executor, Name, Provider};
 use crate::engine::json::{Kind, Value};
 use crate::engine::policy::{TurnKind, TurnView, open_loop};
@@ -147,48 +148,9 @@ fn said(keyed: &Keyed, name: &[u8], args: Option<Value<'_>>) -> [u8; 16] {
     let mut stream = keyed.stream(Role::Seal);
     stream.part(b"said");
     stream.part(name);
-    match args.filter(|args| !args.is_null()) {
-        Some(args) => feed(args, &mut stream),
-        // No arguments are none, however that is written.
-        None => stream.part(b"{"),
-    }
+    // No arguments are none, however that is written.
+    stream.part(&args.filter(|args| !args.is_null()).map_or_else(|| b"{}".to_vec(), canonical));
     short(stream.finish())
-}
-
-/// A value without its spelling: members in order of their names, strings decoded, numbers as doubles.
-fn feed(value: Value<'_>, stream: &mut Stream) {
-    match value.kind() {
-        Kind::Null => stream.part(b"null"),
-        Kind::Bool => stream.part(value.raw()),
-        Kind::Number => {
-            let double = std::str::from_utf8(value.raw()).ok().and_then(|text| text.parse::<f64>().ok());
-            stream.part(b"number");
-            // Minus zero is zero.
-            stream.part(&(double.unwrap_or_default() + 0.0).to_bits().to_be_bytes());
-        }
-        Kind::String => {
-            stream.part(b"\"");
-            stream.part(&value.text().unwrap_or_default());
-        }
-        Kind::Array => {
-            stream.part(b"[");
-            value.items().for_each(|item| feed(item, stream));
-            stream.part(b"]");
-        }
-        Kind::Object => {
-            stream.part(b"{");
-            let mut members: Vec<_> =
-                value.members().map(|(name, value)| (name.text().unwrap_or_default(), value)).collect();
-            members.sort_by(|a, b| a.0.cmp(&b.0));
-            for (name, value) in members {
-                stream.part(&name);
-                feed(value, stream);
-            }
-            if value.members().next().is_some() {
-                stream.part(b"}");
-            }
-        }
-    }
 }
 
 /// Base64 of either alphabet, padded or not; `None` if it is none.
