@@ -196,9 +196,9 @@ pub trait Ledger {
     fn commit(&mut self, at: &Positions, who: &Self::Membership, limit: Duration) -> Commit;
     /// `Aborted` when it is certain.
     fn abort(&mut self, cause: Cause, limit: Duration) -> Commit;
-    /// Replaces the producer: fences the old one, aborts what it left open. One attempt.
-    fn rebuild(&mut self, limit: Duration) -> Result<(), PortError>;
-    /// Called by a rebuilt producer when nothing of the lost transaction was committed: whatever it wrote is aborted
+    /// Replaces the producer: fences the old one, aborts what it left open, the offsets too. One attempt.
+    fn rebuild(&mut self, who: &Self::Membership, limit: Duration) -> Result<(), PortError>;
+    /// Called with a rebuilt producer when nothing of the lost transaction was committed: whatever it wrote is aborted
     /// for certain afterwards, wherever the broker forgot to. One attempt.
     fn bury(&mut self, limit: Duration) -> Result<(), PortError>;
 }

@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+use rdkafka::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::producer::{BaseProducer, Producer};
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use sluicegate::runtime::worker::Ended;
 
 use crate::exactly_once::{Running, check, traffic, world};
@@ -77,6 +81,72 @@ fn what_is_aborted_while_partitions_have_no_leader_stays_hidden() {
     produce(&broker.bootstrap, &settings.inputs[0], after);
     check(&settings, &records, Duration::from_secs(90));
     assert_eq!(running.finish(), Ok(Ended::Drained));
+}
+
+/// The same with offsets: what is left pending there would keep everybody from the partition, for good.
+#[test]
+fn offsets_that_stayed_pending_are_settled_by_the_next_producer() {
+    if crate::support::broker().is_none() {
+        return;
+    }
+    let quick = "broker.session.timeout.ms=3000\nbroker.heartbeat.interval.ms=500";
+    let broker = Broker::start_with(quick).unwrap();
+    let second = broker.second(quick).unwrap();
+    run_once(&broker.bootstrap);
+    let mut settings = world(&broker.bootstrap, 1);
+    // Offsets on the second broker, the coordinator of transactions on the first.
+    let offsets = leaders(&broker.bootstrap, "__consumer_offsets");
+    let transactions = leaders(&broker.bootstrap, "__transaction_state");
+    let fits = |n: &u32| {
+        let group = format!("group-{n}");
+        let id = format!("{group}-{}-0", settings.instance);
+        offsets[place(&group, offsets.len())] == 2 && transactions[place(&id, transactions.len())] == 1
+    };
+    let group = format!(
+        "group-{}",
+        (0..1_000).find(fits).unwrap_or_else(|| panic!("offsets on {offsets:?}, transactions on {transactions:?}"))
+    );
+    settings.group = group;
+    let left = ClientConfig::new()
+        .set("bootstrap.servers", &broker.bootstrap)
+        .set("transactional.id", settings.transactional_id(0))
+        .set("transaction.timeout.ms", "4000")
+        .create::<BaseProducer>()
+        .unwrap();
+    let member = ClientConfig::new()
+        .set("bootstrap.servers", &broker.bootstrap)
+        .set("group.id", &settings.group)
+        .create::<BaseConsumer>()
+        .unwrap();
+    left.init_transactions(Duration::from_secs(20)).unwrap();
+    left.begin_transaction().unwrap();
+    let mut list = TopicPartitionList::new();
+    list.add_partition_offset(&settings.inputs[0], 0, Offset::Offset(0)).unwrap();
+    left.send_offsets_to_transaction(&list, &member.group_metadata().unwrap(), Duration::from_secs(20)).unwrap();
+    second.signal("STOP");
+    std::thread::sleep(Duration::from_secs(10));
+    second.signal("CONT");
+    drop((left, member));
+    let records = traffic(1_000, 1, 7);
+    produce(&broker.bootstrap, &settings.inputs[0], &records);
+    let running = Running::start(&settings);
+    check(&settings, &records, Duration::from_secs(60));
+    assert_eq!(running.finish(), Ok(Ended::Drained));
+}
+
+/// The leader of each partition.
+fn leaders(bootstrap: &str, topic: &str) -> Vec<i32> {
+    let consumer: BaseConsumer = ClientConfig::new().set("bootstrap.servers", bootstrap).create().unwrap();
+    let metadata = consumer.fetch_metadata(Some(topic), Duration::from_secs(20)).unwrap();
+    let mut partitions: Vec<_> = metadata.topics()[0].partitions().iter().map(|p| (p.id(), p.leader())).collect();
+    partitions.sort_unstable();
+    partitions.into_iter().map(|(_, leader)| leader).collect()
+}
+
+/// Where Kafka keeps what belongs to a name: Java's hash of it without its sign, over the partitions.
+fn place(name: &str, partitions: usize) -> usize {
+    let hash = name.encode_utf16().fold(0_i32, |h, unit| h.wrapping_mul(31).wrapping_add(i32::from(unit)));
+    hash.unsigned_abs() as usize % partitions
 }
 
 fn run_once(bootstrap: &str) {

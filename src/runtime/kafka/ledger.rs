@@ -8,7 +8,9 @@
 //! An abort is not always the end of what was written. Apache Kafka 4.3 writes no marker to a partition that has no
 //! leader when the coordinator completes a transaction (it takes the topic for deleted), as after a stall of a whole
 //! cluster; the records stay open in the log, and the next commit of the same producer id shows them. Hence
-//! [`Ledger::bury`]: one more transaction over the same partitions, written, acknowledged and aborted.
+//! [`Ledger::bury`]: one more transaction over the same partitions, written, acknowledged and aborted. Offsets that
+//! were left so would stay unstable for ever, and nobody could take the partition up: every new producer begins with
+//! an aborted transaction that holds an offset of the group.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -283,7 +285,8 @@ impl Ledger for KafkaLedger {
         }
     }
 
-    fn rebuild(&mut self, limit: Duration) -> Result<(), PortError> {
+    fn rebuild(&mut self, who: &ConsumerGroupMetadata, limit: Duration) -> Result<(), PortError> {
+        let until = Instant::now() + limit;
         self.producer = None;
         self.reports = Arc::default();
         let producer: BaseProducer<Context> = super::producer(&self.settings, self.worker)
@@ -291,7 +294,7 @@ impl Ledger for KafkaLedger {
             .map_err(|e| PortError::Fatal(e.to_string()))?;
         producer.init_transactions(limit).map_err(|e| init_error(&e))?;
         self.producer = Some(producer);
-        Ok(())
+        if self.settings.durable { self.bury_offsets(who, until) } else { Ok(()) }
     }
 
     fn bury(&mut self, limit: Duration) -> Result<(), PortError> {
@@ -318,6 +321,24 @@ impl Ledger for KafkaLedger {
             }
             (Err(cause), _) => Err(PortError::Transient(cause.to_string())),
             _ => Err(PortError::Transient("the lost transaction could not be buried yet".into())),
+        }
+    }
+}
+
+impl KafkaLedger {
+    /// A marker for the group's offsets, whatever is pending there. Which offset it is does not matter, nor whether
+    /// the group takes it: the partition is part of the transaction by then.
+    fn bury_offsets(&mut self, who: &ConsumerGroupMetadata, until: Instant) -> Result<(), PortError> {
+        let Some(topic) = self.settings.inputs.first() else { return Ok(()) };
+        let mut offsets = TopicPartitionList::with_capacity(1);
+        let added = offsets.add_partition_offset(topic, 0, Offset::Offset(0));
+        added.map_err(|e| PortError::Fatal(e.to_string()))?;
+        self.begin().map_err(|cause| PortError::Transient(cause.to_string()))?;
+        let _ = self.repeated(until, |p, left| p.send_offsets_to_transaction(&offsets, who, left));
+        match self.repeated(until, |p, left| p.abort_transaction(left)) {
+            // Who was fenced meanwhile learns it from its first transaction.
+            Ok(()) | Err(Commit::Fenced(_)) => Ok(()),
+            Err(_) => Err(PortError::Transient("pending offsets could not be settled yet".into())),
         }
     }
 }

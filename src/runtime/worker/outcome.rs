@@ -25,7 +25,9 @@ where
     pub(super) fn first_producer(&mut self) -> Result<(), Ended> {
         let until = self.ports.clock.now() + self.settings.startup_timeout;
         loop {
-            match self.ports.ledger.rebuild(ATTEMPT.min(self.settings.startup_timeout)) {
+            let who = self.ports.source.membership();
+            let made = who.and_then(|who| self.ports.ledger.rebuild(&who, ATTEMPT.min(self.settings.startup_timeout)));
+            match made {
                 Ok(()) => return Ok(()),
                 Err(_) if self.stop.draining() => return Err(Ended::Drained),
                 Err(PortError::Transient(why)) if self.ports.clock.now() < until => {
@@ -221,7 +223,7 @@ where
     /// The committed offsets, and whether they say that the transaction was committed. One that was not is buried
     /// before anything else is written. Without touched partitions (the assignment was lost) nothing was committed.
     fn rebuilt(&mut self, touched: &Positions) -> Result<(BTreeMap<PartitionId, Option<i64>>, bool), PortError> {
-        self.ports.ledger.rebuild(ATTEMPT)?;
+        self.ports.ledger.rebuild(&self.ports.source.membership()?, ATTEMPT)?;
         self.ports.source.serve();
         let parts: Vec<PartitionId> = touched.keys().copied().collect();
         let committed = match parts.is_empty() {
