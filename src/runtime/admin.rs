@@ -62,6 +62,8 @@ pub struct Health {
     started: Instant,
     poll_limit: Duration,
     workers: Vec<WorkerHealth>,
+    /// By worker: why it cannot commit, as far as its broker said.
+    waits: Mutex<BTreeMap<u32, String>>,
     parts: Mutex<BTreeMap<(String, i32), Part>>,
     /// By input: which topics are too narrow for it.
     narrow: Mutex<BTreeMap<String, String>>,
@@ -91,6 +93,7 @@ impl Health {
             started: Instant::now(),
             poll_limit: (max_poll / 2).max(Duration::from_secs(60)),
             workers: (0..workers).map(|_| WorkerHealth::default()).collect(),
+            waits: Mutex::default(),
             parts: Mutex::default(),
             narrow: Mutex::default(),
             pins: Mutex::default(),
@@ -107,6 +110,13 @@ impl Health {
             w.polled.store(millis(self.started.elapsed()), Ordering::Relaxed);
             w.can_commit.store(can_commit, Ordering::Relaxed);
         }
+        if can_commit {
+            lock(&self.waits).remove(&worker);
+        }
+    }
+    /// Why the worker's last transaction did not commit, or why it has no usable producer.
+    pub fn waits(&self, worker: u32, why: &str) {
+        lock(&self.waits).insert(worker, why.to_owned());
     }
     /// The age of the worker's open transaction.
     pub fn transaction(&self, worker: u32, open: Option<Duration>) {
@@ -230,7 +240,6 @@ impl Health {
         )
     }
     fn check_broker(&self) -> Check {
-        let able = self.workers.iter().all(|w| w.can_commit.load(Ordering::Relaxed));
         // A loop that stands still waits for a broker to answer: it can hear of nothing else meanwhile.
         let waits = self.started() && self.poll_age() > ANSWER;
         let reason = if let Some(since) = self.away() {
@@ -243,12 +252,20 @@ impl Health {
                 "no broker answers a worker for {} s: check the brokers and kafka.bootstrap_servers",
                 self.poll_age().as_secs()
             ))
-        } else if !able {
-            Some("a worker cannot commit; see the log for broker errors".to_owned())
         } else {
             None
         };
         check("broker", reason)
+    }
+    fn check_commit(&self) -> Check {
+        let unable = self.workers.iter().zip(0..).find(|(w, _)| !w.can_commit.load(Ordering::Relaxed));
+        let reason = unable.map(|(_, worker)| match lock(&self.waits).get(&worker) {
+            Some(why) => format!("a worker cannot commit, and judges nothing meanwhile: {why}"),
+            None => {
+                "a worker cannot commit, and judges nothing meanwhile; see the log for transaction.undone".to_owned()
+            }
+        });
+        check("commit", reason)
     }
     /// Since when a worker is connected to no broker, after the start.
     fn away(&self) -> Option<Duration> {
@@ -327,6 +344,7 @@ impl Health {
             self.check_group(),
             self.check_restore(),
             self.check_broker(),
+            self.check_commit(),
             self.check_partitions(),
             self.check_pins(),
             self.check_canary(),

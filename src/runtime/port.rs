@@ -200,7 +200,7 @@ pub trait Ledger {
     fn rebuild(&mut self, who: &Self::Membership, limit: Duration) -> Result<(), PortError>;
     /// Called with a rebuilt producer when nothing of the lost transaction was committed: whatever it wrote is aborted
     /// for certain afterwards, wherever the broker forgot to. One attempt.
-    fn bury(&mut self, limit: Duration) -> Result<(), PortError>;
+    fn bury(&mut self, who: &Self::Membership, limit: Duration) -> Result<(), PortError>;
 }
 
 pub trait Clock {

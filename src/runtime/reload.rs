@@ -60,6 +60,8 @@ pub struct Reloader {
     pub current: Arc<Current>,
     pub metrics: Arc<Metrics>,
     pub facts: Arc<Facts>,
+    /// What the files say now was refused.
+    pub rejected: bool,
 }
 
 impl Reloader {
@@ -104,14 +106,21 @@ impl Reloader {
 
     fn read(&mut self, asked: bool) {
         match self.source.load(Need::Run).and_then(|config| self.compiled(config)) {
-            Ok(None) if asked => tracing::info!(event = "config.unchanged"),
-            Ok(None) => {}
+            Ok(None) => {
+                if std::mem::take(&mut self.rejected) {
+                    self.facts.set("reload", "the files are as what holds again");
+                    tracing::info!(event = "config.reload.withdrawn", what = "the files are as what holds again");
+                } else if asked {
+                    tracing::info!(event = "config.unchanged");
+                }
+            }
             Ok(Some((config, engine))) => {
                 let (old, log) = (std::mem::replace(&mut self.config, config), &self.config.log);
                 if old.log.level != log.level {
                     logs::set_level(&log.level);
                 }
                 self.swap(engine);
+                self.rejected = false;
                 self.metrics.config_reloads.inc(["applied"]);
                 self.facts.set("reload", "applied");
                 tracing::info!(
@@ -126,6 +135,7 @@ impl Reloader {
                 }
             }
             Err(problems) => {
+                self.rejected = true;
                 self.metrics.config_reloads.inc(["rejected"]);
                 let n = problems.len();
                 self.facts.set("reload", &format!("rejected, {n} problems, see the log; the last good one holds"));

@@ -222,6 +222,10 @@ impl Telemetry for Reporter {
         self.health.transaction(worker, open);
     }
 
+    fn waits(&self, worker: u32, why: &str) {
+        self.health.waits(worker, why);
+    }
+
     fn connected(&self, worker: u32, brokers: usize) {
         self.health.connected(worker, brokers);
     }

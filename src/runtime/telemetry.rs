@@ -139,7 +139,7 @@ metrics! {
         "1 while break_glass turns enforcement into monitoring.";
     canary_verdicts: Counter "canary_verdicts_total" [closed("result", &["blocked", "observed", "passed", "missing"])] &[],
         "Hostile results that this instance sent to itself, by what its verdict did: anything but blocked needs a look.";
-    health: Gauge "health" [closed("check", &["poll", "group", "restore", "broker", "partitions", "pins", "canary", "fatal"])] &[],
+    health: Gauge "health" [closed("check", &["poll", "group", "restore", "broker", "commit", "partitions", "pins", "canary", "fatal"])] &[],
         "Health checks that feed /readyz and /livez: 1 passing, 0 failing.";
     records_consumed: Counter "records_consumed_total" [TOPIC] &[],
         "Kafka records read under read_committed; a record read again after an abort counts again.";

@@ -67,6 +67,8 @@ pub trait Telemetry: Send + Sync {
     fn lag(&self, _at: PartitionId, _records: i64, _ms: i64) {}
     /// The loop ran; `ready` is false while the worker cannot commit, `open` is the age of its transaction.
     fn alive(&self, _worker: u32, _ready: bool, _open: Option<Duration>) {}
+    /// Why the worker's transaction did not commit, or why it still has no usable producer.
+    fn waits(&self, _worker: u32, _why: &str) {}
     /// How many brokers the worker's consumer is connected to.
     fn connected(&self, _worker: u32, _brokers: usize) {}
     /// Changelog records that the restore has still to read, in all partitions.

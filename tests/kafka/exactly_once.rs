@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use sluicegate::runtime::environment::EnvironmentError;
 use sluicegate::runtime::service;
 use sluicegate::runtime::settings::Settings;
-use sluicegate::runtime::worker::{Ended, NoTelemetry, Stop};
+use sluicegate::runtime::worker::{Ended, NoTelemetry, Stop, Telemetry};
 
 use crate::support::client::{Feed, eventually, produce, read_committed, read_uncommitted};
 use crate::support::counting::{Counting, expected};
@@ -44,15 +44,18 @@ pub struct Running {
 
 impl Running {
     pub fn start(settings: &Settings) -> Running {
+        Running::told(settings, Arc::new(NoTelemetry))
+    }
+
+    pub fn told(settings: &Settings, telemetry: Arc<dyn Telemetry>) -> Running {
         let _ = tracing_subscriber::fmt()
             .with_env_filter(std::env::var("RUST_LOG").unwrap_or_else(|_| "info,rdkafka=off".to_owned()))
             .with_test_writer()
             .try_init();
         let stop = Arc::new(Stop::default());
         let (settings, inner) = (settings.clone(), Arc::clone(&stop));
-        let thread = std::thread::spawn(move || {
-            service::run(settings, Arc::new(Counting::default()), Arc::new(NoTelemetry), inner)
-        });
+        let thread =
+            std::thread::spawn(move || service::run(settings, Arc::new(Counting::default()), telemetry, inner));
         Running { stop, thread }
     }
 

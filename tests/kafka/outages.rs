@@ -1,12 +1,14 @@
 //! The broker goes away: outcomes become unknown, and nothing is lost or repeated.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::producer::{BaseProducer, Producer};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
-use sluicegate::runtime::worker::Ended;
+use sluicegate::runtime::port::PartitionId;
+use sluicegate::runtime::worker::{Ended, Telemetry};
 
 use crate::exactly_once::{Running, check, traffic, world};
 use crate::support::broker::Broker;
@@ -68,7 +70,8 @@ fn what_is_aborted_while_partitions_have_no_leader_stays_hidden() {
     settings.commit_interval = Duration::from_secs(3);
     let records = traffic(4_000, 4, 97);
     let (before, after) = records.split_at(2_000);
-    let running = Running::start(&settings);
+    let told = Arc::new(Told::default());
+    let running = Running::told(&settings, Arc::clone(&told) as Arc<dyn Telemetry>);
     produce(&broker.bootstrap, &settings.inputs[0], before);
     let open = || {
         let all = read_uncommitted(&broker.bootstrap, &settings.verdicts).len();
@@ -76,11 +79,39 @@ fn what_is_aborted_while_partitions_have_no_leader_stays_hidden() {
     };
     assert!(eventually(Duration::from_secs(30), open), "no transaction is seen open");
     second.signal("STOP");
-    std::thread::sleep(settings.transaction_timeout + Duration::from_secs(6));
+    // What nobody can commit is shown as lag, and why.
+    told.clear();
+    let shown = || told.lags.lock().unwrap().iter().any(|(records, ms)| *records > 0 && *ms > 0);
+    assert!(eventually(settings.transaction_timeout + Duration::from_secs(60), shown), "no lag is shown");
+    let why = told.why.lock().unwrap().join("\n");
+    assert!(why.contains("could not be aborted yet") && why.contains("not acknowledged"), "{why}");
     second.signal("CONT");
     produce(&broker.bootstrap, &settings.inputs[0], after);
     check(&settings, &records, Duration::from_secs(90));
     assert_eq!(running.finish(), Ok(Ended::Drained));
+}
+
+/// What the worker told of its lag (records and milliseconds) and of why it waits.
+#[derive(Default)]
+struct Told {
+    lags: Mutex<Vec<(i64, i64)>>,
+    why: Mutex<Vec<String>>,
+}
+
+impl Told {
+    fn clear(&self) {
+        self.lags.lock().unwrap().clear();
+    }
+}
+
+impl Telemetry for Told {
+    fn lag(&self, _at: PartitionId, records: i64, ms: i64) {
+        self.lags.lock().unwrap().push((records, ms));
+    }
+    fn waits(&self, _worker: u32, why: &str) {
+        self.why.lock().unwrap().push(why.to_owned());
+        self.clear();
+    }
 }
 
 /// The same with offsets: what is left pending there would keep everybody from the partition, for good.

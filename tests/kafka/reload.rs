@@ -177,7 +177,8 @@ fn a_hangup_reads_at_once_and_break_glass_ends_by_itself() {
         jiff::Timestamp::from_second(i64::try_from(at).unwrap()).unwrap().to_string()
     };
     let open = |seconds: u64| format!("break_glass: {{until: \"{}\", by: ada, reason: INC-1}}\n", until(seconds));
-    write(&open(8));
+    let held = open(8);
+    write(&held);
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(reloads(&instance, "applied"), 0);
     instance.signal("HUP");
@@ -205,6 +206,13 @@ fn a_hangup_reads_at_once_and_break_glass_ends_by_itself() {
         assert!(instance.log().contains(path), "{more}");
     }
     assert_eq!(judge("behind what was refused"), blocks);
+
+    // What holds is put back.
+    assert!(!instance.log().contains("config.reload.withdrawn"));
+    write(&held);
+    instance.signal("HUP");
+    let withdrawn = || instance.log().contains("config.reload.withdrawn");
+    assert!(eventually(Duration::from_secs(10), withdrawn), "{}", instance.log());
 
     // The level of the log.
     write("log: {level: \"warn\"}\n");

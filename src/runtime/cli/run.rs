@@ -171,7 +171,7 @@ impl Service {
         });
         let canary = canary.map(Canary::start).transpose()?;
         let (settings, metrics) = (self.engine, Arc::clone(&self.metrics));
-        Reloader { source, config, settings, current, metrics, facts }.start(asked)?;
+        Reloader { source, config, settings, current, metrics, facts, rejected: false }.start(asked)?;
         let reporter: Arc<dyn Telemetry> = Arc::new(Reporter::new(&self.metrics, &self.health, &self.settings));
         self.started.store(true, Ordering::Release);
         let ended = service::run_checked(self.settings, &cluster, judge, reporter, self.stop);

@@ -80,6 +80,7 @@ fn planned(style: Style, plans: &[TopicPlan]) -> String {
                     format!("create with {partitions} partition{}", if partitions == 1 { "" } else { "s" })
                 }),
                 Action::Grow { from, to } => (Tone::Warn, format!("widen from {from} to {to} partitions")),
+                Action::Waits => (Tone::Dim, "not looked at: it follows the inputs".into()),
                 Action::MissingInput => (Tone::Bad, "missing; belongs to the producers".into()),
             };
             let create = matches!(p.action, Action::Create { .. });

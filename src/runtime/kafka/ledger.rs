@@ -277,7 +277,7 @@ impl Ledger for KafkaLedger {
             Ok(()) if lost || self.reports.transport.load(Ordering::Acquire) => Commit::Indefinite(cause),
             // What only an operator can repair refuses a burial too.
             Ok(()) if matches!(cause, Cause::Denied(_) | Cause::TooLarge { .. }) => Commit::Aborted(cause),
-            Ok(()) if self.bury(limit).is_err() => Commit::Indefinite(cause),
+            Ok(()) if self.bury_for(None, limit).is_err() => Commit::Indefinite(cause),
             Ok(()) => Commit::Aborted(cause),
             Err(Commit::Fenced(why)) => Commit::Fenced(why),
             Err(_) if matches!(cause, Cause::Fenced(_)) => Commit::Fenced(cause),
@@ -297,50 +297,87 @@ impl Ledger for KafkaLedger {
         if self.settings.durable { self.bury_offsets(who, until) } else { Ok(()) }
     }
 
-    fn bury(&mut self, limit: Duration) -> Result<(), PortError> {
+    fn bury(&mut self, who: &ConsumerGroupMetadata, limit: Duration) -> Result<(), PortError> {
+        self.bury_for(Some(who), limit)
+    }
+}
+
+impl KafkaLedger {
+    fn bury_for(&mut self, who: Option<&ConsumerGroupMetadata>, limit: Duration) -> Result<(), PortError> {
         // The embedded broker has no markers to forget.
         if self.written.is_empty() || !self.settings.durable {
             return Ok(());
         }
         let until = Instant::now() + limit;
-        self.begin().map_err(|cause| PortError::Transient(cause.to_string()))?;
-        for (target, partition) in self.written.clone() {
+        self.begin().map_err(unburied)?;
+        let written = self.written.clone();
+        let published = written.iter().try_for_each(|&(target, partition)| {
             // No reader sees it; compacted topics take no record without a key.
-            let record =
-                Publish { target, partition, key: Some(BURIAL_KEY), headers: &[], value: None, timestamp: None };
-            self.publish(record).map_err(|cause| PortError::Transient(cause.to_string()))?;
-        }
-        // Every partition took a record just now, so each has a leader for the marker.
-        let taken = self.drain(until).and_then(|()| self.failure().map_or(Ok(()), Err));
+            let key = Some(BURIAL_KEY);
+            self.publish(Publish { target, partition, key, headers: &[], value: None, timestamp: None })
+        });
+        // Every partition has taken a record then, so each has a leader for the marker.
+        let taken = published.and_then(|()| self.taken(who, until));
         let ended = self.repeated(until, |p, left| p.abort_transaction(left));
         self.serve();
-        match (taken, ended) {
-            (Ok(()), Ok(())) if !self.doomed && !self.reports.transport.load(Ordering::Acquire) => {
+        taken.map_err(unburied)?;
+        match ended {
+            Ok(()) if !self.reports.transport.load(Ordering::Acquire) => {
                 self.written.clear();
                 Ok(())
             }
-            (Err(cause), _) => Err(PortError::Transient(cause.to_string())),
-            _ => Err(PortError::Transient("the lost transaction could not be buried yet".into())),
+            Ok(()) => Err(PortError::Transient("a connection failed while a lost transaction was aborted".into())),
+            Err(Commit::Done) => Ok(()),
+            Err(Commit::Aborted(cause) | Commit::Indefinite(cause) | Commit::Fenced(cause)) => Err(unburied(cause)),
+        }
+    }
+
+    /// Waits until every record is acknowledged; a transaction that failed meanwhile says why when it is asked for
+    /// more. It is aborted whatever comes.
+    fn taken(&mut self, who: Option<&ConsumerGroupMetadata>, until: Instant) -> Result<(), Cause> {
+        loop {
+            let drained = self.drain(until.min(Instant::now() + Duration::from_millis(500)));
+            if let Some(cause) = self.failure() {
+                return Err(cause);
+            }
+            match drained {
+                Ok(()) if !self.doomed => return Ok(()),
+                Err(cause) if Instant::now() >= until => return Err(cause),
+                drained => match who {
+                    Some(who) => self.add_offset(who, until)?,
+                    None => return drained.and(Err(Cause::Other("the client took no more records".into()))),
+                },
+            }
+        }
+    }
+
+    /// A marker for the group's offsets, whatever is pending there.
+    fn bury_offsets(&mut self, who: &ConsumerGroupMetadata, until: Instant) -> Result<(), PortError> {
+        self.begin().map_err(unburied)?;
+        // Whether the group takes the offset does not matter: the partition is part of the transaction by then.
+        let _ = self.add_offset(who, until);
+        match self.repeated(until, |p, left| p.abort_transaction(left)) {
+            // Who was fenced meanwhile learns it from its first transaction.
+            Ok(()) | Err(Commit::Done | Commit::Fenced(_)) => Ok(()),
+            Err(Commit::Aborted(cause) | Commit::Indefinite(cause)) => Err(unburied(cause)),
+        }
+    }
+
+    /// Any offset: it is never committed.
+    fn add_offset(&self, who: &ConsumerGroupMetadata, until: Instant) -> Result<(), Cause> {
+        let mut offsets = TopicPartitionList::with_capacity(1);
+        let topic = self.settings.inputs.first().map_or("", String::as_str);
+        offsets.add_partition_offset(topic, 0, Offset::Offset(0)).map_err(|e| Cause::Other(e.to_string()))?;
+        match self.repeated(until, |p, left| p.send_offsets_to_transaction(&offsets, who, left)) {
+            Err(Commit::Aborted(cause) | Commit::Indefinite(cause) | Commit::Fenced(cause)) => Err(cause),
+            Ok(()) | Err(Commit::Done) => Ok(()),
         }
     }
 }
 
-impl KafkaLedger {
-    /// A marker for the group's offsets, whatever is pending there. Which offset it is does not matter, nor whether
-    /// the group takes it: the partition is part of the transaction by then.
-    fn bury_offsets(&mut self, who: &ConsumerGroupMetadata, until: Instant) -> Result<(), PortError> {
-        let Some(topic) = self.settings.inputs.first() else { return Ok(()) };
-        let mut offsets = TopicPartitionList::with_capacity(1);
-        let added = offsets.add_partition_offset(topic, 0, Offset::Offset(0));
-        added.map_err(|e| PortError::Fatal(e.to_string()))?;
-        self.begin().map_err(|cause| PortError::Transient(cause.to_string()))?;
-        let _ = self.repeated(until, |p, left| p.send_offsets_to_transaction(&offsets, who, left));
-        match self.repeated(until, |p, left| p.abort_transaction(left)) {
-            // Who was fenced meanwhile learns it from its first transaction.
-            Ok(()) | Err(Commit::Fenced(_)) => Ok(()),
-            Err(_) => Err(PortError::Transient("pending offsets could not be settled yet".into())),
-        }
-    }
+fn unburied(cause: Cause) -> PortError {
+    let why = format!("what a lost transaction left could not be aborted yet: {cause}");
+    if matches!(cause, Cause::Denied(_)) { PortError::Denied(why) } else { PortError::Transient(why) }
 }
 
 /// The key of the records of [`Ledger::bury`].

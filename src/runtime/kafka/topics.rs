@@ -47,6 +47,8 @@ pub enum Action {
         from: i32,
         to: i32,
     },
+    /// How it should be is not known before the inputs are there.
+    Waits,
     /// Inputs belong to the fleets: they are not created.
     MissingInput,
 }
@@ -203,7 +205,7 @@ pub fn plan(settings: &Settings, cluster: &Cluster) -> Vec<TopicPlan> {
 
 fn planned(cluster: &Cluster, name: String, partitions: i32, configs: Vec<(&'static str, String)>) -> TopicPlan {
     let action = match cluster.topics.get(&name) {
-        _ if partitions == 0 => Action::Nothing,
+        _ if partitions == 0 => Action::Waits,
         None => Action::Create { partitions },
         Some(&from) if from < partitions => Action::Grow { from, to: partitions },
         Some(_) => Action::Nothing,
@@ -217,7 +219,7 @@ pub fn apply(settings: &Settings, plans: &[TopicPlan], replication: i32) -> Resu
     let options = AdminOptions::new().request_timeout(Some(ASK * 2)).operation_timeout(Some(ASK * 2));
     for plan in plans {
         let results = match plan.action {
-            Action::Nothing | Action::MissingInput => continue,
+            Action::Nothing | Action::Waits | Action::MissingInput => continue,
             Action::Create { partitions } => {
                 let mut topic = NewTopic::new(&plan.name, partitions, TopicReplication::Fixed(replication));
                 for (key, value) in &plan.configs {
@@ -255,7 +257,7 @@ fn settled(settings: &Settings, plans: &[TopicPlan]) -> Result<(), EnvironmentEr
     loop {
         let cluster = inspect(settings)?;
         let missing = plans.iter().find(|plan| match plan.action {
-            Action::Nothing | Action::MissingInput => false,
+            Action::Nothing | Action::Waits | Action::MissingInput => false,
             Action::Create { partitions: wanted } | Action::Grow { to: wanted, .. } => {
                 cluster.topics.get(&plan.name).is_none_or(|&found| found < wanted)
             }

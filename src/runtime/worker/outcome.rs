@@ -10,6 +10,8 @@ use crate::runtime::port::{Cause, Clock, Commit, Ledger, PartitionId, PortError,
 
 /// How long one attempt to make a producer or to fetch offsets may take.
 const ATTEMPT: Duration = Duration::from_secs(10);
+/// How long the lag may be asked for while nothing can be committed.
+const LOOK: Duration = Duration::from_secs(1);
 /// How many times a minute another producer may take our name before we give way.
 const FENCED_MAX: usize = 3;
 
@@ -86,6 +88,7 @@ where
             records = self.batch.records,
         );
         self.telemetry.undone(self.number, outcome, cause);
+        self.telemetry.waits(self.number, &cause.to_string());
         if let Cause::TooLarge { topic, bytes } = cause {
             let error = EnvironmentError::new(
                 "output_too_large",
@@ -176,12 +179,15 @@ where
         let (committed, done) = loop {
             match self.rebuilt(&touched) {
                 Ok(found) => break found,
-                Err(error @ (PortError::Fatal(_) | PortError::Denied(_))) => return Err(self.dead(&error)),
+                Err(error @ PortError::Fatal(_)) => return Err(self.dead(&error)),
                 // Nothing can be finished; what is open ends with the transaction's timeout.
                 Err(_) if self.stop.draining() => return Err(Ended::Forced),
+                Err(PortError::Denied(why)) if !self.committed => return Err(Ended::Environment(denied(&why))),
                 Err(error) => {
                     tracing::warn!(event = "producer.waiting", worker = self.number, %error);
                     self.telemetry.alive(self.number, false, None);
+                    self.telemetry.waits(self.number, &error.to_string());
+                    self.tell_waiting();
                     self.pause(Duration::from_millis(500))?;
                 }
             }
@@ -220,10 +226,25 @@ where
         Ok(())
     }
 
+    /// The lag of partitions that are not read meanwhile: as the broker says, or else what was read and is not
+    /// committed.
+    fn tell_waiting(&mut self) {
+        let parts: Vec<PartitionId> = self.phases.keys().copied().collect();
+        let told: BTreeMap<PartitionId, i64> = self.ports.source.backlog(&parts, LOOK).into_iter().collect();
+        let wall = self.ports.clock.wall();
+        for (&at, phase) in &self.phases {
+            let Phase::Live(live) = phase else { continue };
+            let records = told.get(&at).copied().unwrap_or(live.next - live.committed).max(0);
+            let age = live.last.filter(|_| records > 0).map_or(0, |last| (wall - last).max(0));
+            self.telemetry.lag(at, records, age);
+        }
+    }
+
     /// The committed offsets, and whether they say that the transaction was committed. One that was not is buried
     /// before anything else is written. Without touched partitions (the assignment was lost) nothing was committed.
     fn rebuilt(&mut self, touched: &Positions) -> Result<(BTreeMap<PartitionId, Option<i64>>, bool), PortError> {
-        self.ports.ledger.rebuild(&self.ports.source.membership()?, ATTEMPT)?;
+        let who = self.ports.source.membership()?;
+        self.ports.ledger.rebuild(&who, ATTEMPT)?;
         self.ports.source.serve();
         let parts: Vec<PartitionId> = touched.keys().copied().collect();
         let committed = match parts.is_empty() {
@@ -233,7 +254,7 @@ where
         let done =
             !touched.is_empty() && touched.iter().all(|(at, next)| committed.get(at).copied().flatten() == Some(*next));
         if !done {
-            self.ports.ledger.bury(ATTEMPT)?;
+            self.ports.ledger.bury(&who, ATTEMPT)?;
         }
         Ok((committed, done))
     }
