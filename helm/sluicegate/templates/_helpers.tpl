@@ -1,4 +1,4 @@
-{{/* Names. 46 characters leave room for the suffixes of services, jobs and revisions within 63. */}}
+{{/* Names. 46 characters leave room for the suffixes of services, jobs and revisions within 63; a release may have dots. */}}
 {{- define "sluicegate.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 46 | trimSuffix "-" -}}
 {{- end -}}
@@ -8,9 +8,9 @@
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 46 | trimSuffix "-" -}}
 {{- else if contains $name .Release.Name -}}
-{{- .Release.Name | trunc 46 | trimSuffix "-" -}}
+{{- .Release.Name | replace "." "-" | trunc 46 | trimSuffix "-" -}}
 {{- else -}}
-{{- printf "%s-%s" .Release.Name $name | trunc 46 | trimSuffix "-" -}}
+{{- printf "%s-%s" .Release.Name $name | replace "." "-" | trunc 46 | trimSuffix "-" -}}
 {{- end -}}
 {{- end -}}
 
@@ -101,6 +101,12 @@ annotations:
 {{- else -}}
 {{- int64 . -}}
 {{- end -}}
+{{- end -}}
+
+{{/* Thousandths of a CPU. */}}
+{{- define "sluicegate.milliCpu" -}}
+{{- $text := toString . -}}
+{{- if hasSuffix "m" $text }}{{ trimSuffix "m" $text | int64 }}{{ else }}{{ mulf (float64 $text) 1000 | int64 }}{{ end -}}
 {{- end -}}
 
 {{/* Bytes that all conversations of a pod may take, 0 where nothing says it. */}}

@@ -6,7 +6,7 @@ use crate::files::{read, root};
 use std::path::Path;
 
 /// Values over the first case, and how the message begins that they cause.
-const REFUSED: [(&str, &str); 26] = [
+const REFUSED: [(&str, &str); 36] = [
     ("image: {repository: ''}", "image.repository: missing: set it to where you pushed the image"),
     ("config: {kafka: {bootstrap_servers: ' '}}", "config.kafka.bootstrap_servers: missing: set it to host:port"),
     ("config: {kafka: {inputs: []}}", "config.kafka.inputs: missing: list the topics"),
@@ -61,6 +61,31 @@ const REFUSED: [(&str, &str); 26] = [
     (
         "inputPartitions: 200",
         "inputPartitions: 200: each gets 2147483 bytes of state, less than one conversation may take (4194304)",
+    ),
+    ("resources: {requests: {memory: 2Gi}}", "resources.requests.memory: 2Gi: must not exceed resources.limits.memory"),
+    ("resources: {requests: {cpu: 1.5}, limits: {cpu: 1400m}}", "resources.requests.cpu: 1.5: must not exceed"),
+    ("test: {resources: {limits: {cpu: 0.04}}}", "test.resources.requests.cpu: 50m: must not exceed test.resources"),
+    ("probes: {startup: {failureThreshold: 600}}", "probes.startup: replaces the whole probe: give it httpGet"),
+    ("probes: {readiness: {periodSeconds: 30}}", "probes.readiness: replaces the whole probe: give it httpGet"),
+    (
+        "workload: {kind: Deployment, updateStrategy: {type: OnDelete}}",
+        "workload.updateStrategy: type OnDelete: a Deployment has RollingUpdate and Recreate",
+    ),
+    (
+        "workload: {updateStrategy: {type: Recreate}}",
+        "workload.updateStrategy: type Recreate: a StatefulSet has RollingUpdate and OnDelete",
+    ),
+    (
+        "workload: {updateStrategy: {rollingUpdate: {maxSurge: 1}}}",
+        "workload.updateStrategy: rollingUpdate.maxSurge: that of a StatefulSet has maxUnavailable and partition",
+    ),
+    (
+        "workload: {kind: Deployment, updateStrategy: {rollingUpdate: {partition: 1}}}",
+        "workload.updateStrategy: rollingUpdate.partition: that of a Deployment has maxUnavailable and maxSurge",
+    ),
+    (
+        "workload: {updateStrategy: {type: OnDelete, rollingUpdate: {partition: 1}}}",
+        "workload.updateStrategy: rollingUpdate: not with type OnDelete",
     ),
     ("podDisruptionBudget: {maxUnavailable: 0%}", "podDisruptionBudget.maxUnavailable: 0 would block every drain"),
     ("podMonitor: {enabled: true}\nserviceMonitor: {enabled: true}", "serviceMonitor.enabled: the PodMonitor scrapes"),
@@ -143,6 +168,13 @@ fn what_is_fine_is_not_refused() {
         "config: {kafka: {properties: {fetch.min.bytes: 1}}}",
         "existingConfigMap: {name: a}\nconfig: {kafka: {inputs: [], bootstrap_servers: ''}}",
         "replicaCount: 1",
+        "resources: {requests: {memory: 1Gi, cpu: 1}, limits: {cpu: 1000m}}",
+        "resources: {requests: {memory: 1073741824, cpu: 0.5}, limits: {memory: 1Gi, cpu: 500m}}",
+        "probes: {readiness: {exec: {command: [a]}}, liveness: {tcpSocket: {port: http}}, startup: {grpc: {port: 1}}}",
+        "workload: {updateStrategy: {type: OnDelete}}",
+        "workload: {updateStrategy: {rollingUpdate: {partition: 1, maxUnavailable: 2}}}",
+        "workload: {kind: Deployment, updateStrategy: {type: Recreate}}",
+        "workload: {kind: Deployment, updateStrategy: {rollingUpdate: {maxSurge: 50%, maxUnavailable: 0}}}",
     ] {
         with(helm, &root(CHART), values).unwrap_or_else(|e| panic!("{values}: {e}"));
     }

@@ -52,6 +52,25 @@ fn selectors_are_stable() {
     }
 }
 
+/// Helm takes names with dots, of up to 53 characters; Services and pods take neither.
+#[test]
+fn every_name_of_a_release_makes_names_of_objects() {
+    let Some(helm) = tools::helm() else { return };
+    for release in ["a.release.with.dots", &"g".repeat(53), &format!("{}b", "a.".repeat(26)), "my.sluicegate"] {
+        let mut command = Command::new(helm);
+        command.args(["template", release, "--kube-version", LATEST]).arg(root(CHART)).arg("--values").arg(&cases()[0]);
+        let output = command.args(["--set", "topicsJob.enabled=true"]).output().expect("Helm starts");
+        assert!(output.status.success(), "{release}: {}", String::from_utf8_lossy(&output.stderr));
+        let objects = super::yaml::documents(&String::from_utf8(output.stdout).expect("UTF-8"));
+        for object in &objects {
+            let name = name(object);
+            assert!(!name.contains('.') && !name.ends_with('-') && name.len() <= 63, "{release}: {name}");
+        }
+        let selector = workload(&objects)["spec"]["selector"]["matchLabels"].clone();
+        assert_eq!(selector["app.kubernetes.io/instance"], release, "the label is the release's name");
+    }
+}
+
 /// A Job cannot be changed: what changes it changes its name.
 #[test]
 fn a_job_is_never_changed() {

@@ -165,6 +165,13 @@ fn values_of_the_wrong_kind_are_refused() {
         (json!({ "policy": { "profile": "lenient" } }), "/policy/profile"),
         (json!({ "podMonitor": { "interval": "often" } }), "/podMonitor/interval"),
         (json!({ "stateMemoryPercent": 100 }), "/stateMemoryPercent"),
+        (json!({ "nameOverride": "My_Gate" }), "/nameOverride"),
+        (json!({ "fullnameOverride": "my.gate" }), "/fullnameOverride"),
+        (json!({ "fullnameOverride": "7-gates" }), "/fullnameOverride"),
+        (json!({ "commonLabels": { "team": "a b" } }), "/commonLabels/team"),
+        (json!({ "serviceAccount": { "name": "My_Account" } }), "/serviceAccount/name"),
+        (json!({ "priorityClassName": "High_1" }), "/priorityClassName"),
+        (json!({ "runtimeClassName": "g visor" }), "/runtimeClassName"),
     ] {
         let said = refused(helm, &values);
         assert!(said.contains(&format!("at '{path}'")), "{values}: {said}");
