@@ -1,8 +1,12 @@
 # The commands of the README; each is one line of cargo or a script.
-.PHONY: test demo fmt docs bench fuzz
+.PHONY: test test-cluster demo fmt docs bench fuzz
 
 test:
 	./tests/run
+
+# The chart on a real API server; minutes the first time, which builds it.
+test-cluster:
+	./tests/cluster/run
 
 demo:
 	cargo run --release -- demo
