@@ -41,7 +41,7 @@ impl Role {
 
     fn about(self) -> &'static str {
         match self {
-            Role::Service => "`sluicegate run`",
+            Role::Service => "`sluicegate run`, `validate` and `topics verify`",
             Role::Canary => "what `canary.enabled` adds to `sluicegate run`, for the same principal",
             Role::Gate => "whoever waits for a verdict before it acts, and dashboards that read verdicts",
             Role::Host => "whoever runs calls by their records, and reads safe copies",
@@ -73,6 +73,7 @@ pub struct Grant {
 const READ: &[&str] = &["Read", "Describe"];
 const WRITE: &[&str] = &["Write", "Describe"];
 const OUTPUT: &[&str] = &["Write", "Describe", "DescribeConfigs"];
+const VERIFY: &[&str] = &["Describe", "DescribeConfigs"];
 const MAKE: &[&str] = &["Create", "Alter", "Describe"];
 
 /// Every permission, in order of role.
@@ -89,6 +90,7 @@ pub fn grants(settings: &Settings) -> Vec<Grant> {
         grant(Role::Service, READ, Resource::Group(settings.group.clone())),
         grant(Role::Service, WRITE, Resource::TransactionalIds(format!("{}-", settings.group))),
         grant(Role::Service, READ, one(&settings.pins)),
+        grant(Role::Service, VERIFY, Resource::Topics(vec![settings.pins.clone(), settings.pins_audit.clone()])),
         grant(Role::Canary, WRITE, Resource::Topics(inputs().collect())),
         grant(Role::Canary, READ, one(&settings.verdicts)),
         grant(Role::Gate, READ, one(&settings.verdicts)),
@@ -164,7 +166,8 @@ pub fn page() -> String {
     out.push_str(
         "\nThe permission on transactional ids is the one that is forgotten most: without it the producer cannot begin a \
          transaction. `Read` and `Write` imply `Describe` in Kafka's own authorizer; it is named for others. Without \
-         `DescribeConfigs` the service runs, and cannot hold its limits against those of the topics. A client built on \
+         `DescribeConfigs` the service runs, and cannot hold its limits against those of the topics. `topics verify`, which \
+         `helm test` runs as the service, looks at every topic: hence `Describe` on the audit of pins. A client built on \
          librdkafka asks for its group's coordinator even if it only assigns partitions, as a gate does: it is told \
          `GroupAuthorizationFailed`, which it can ignore.\n\n\
          ## With Kafka's tool\n\n`BOOTSTRAP` is a broker, `ADMIN` a properties file of somebody who may alter ACLs. \

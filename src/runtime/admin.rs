@@ -220,7 +220,8 @@ impl Health {
             ),
             _ => format!(
                 "the last {failed} hostile results that this instance sent to itself were not blocked: check the policies \
-                 that hold (`sluicegate policies --effective`)"
+                 that hold: `sluicegate policies --effective --fleet _canary --tool sluicegate_canary`, with the files \
+                 that `run` was given as --config"
             ),
         });
         check("canary", last)

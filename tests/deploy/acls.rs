@@ -4,6 +4,7 @@ use crate::files::{fresh, read, root, sluicegate};
 use crate::process::{Running, create, free_port, is_ok, sum};
 use crate::support::broker::Broker;
 use sluicegate::runtime::acls::{self, Resource, Role};
+use sluicegate::runtime::kafka::topics::{self, Cluster};
 use sluicegate::runtime::settings::{Settings, state_topic};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -43,13 +44,34 @@ fn no_role_writes_what_another_vouches_for() {
 fn the_list_is_whole() {
     let settings = Settings::new("", "g", &["a"]);
     let text = acls::listed(&settings);
-    let topics = settings.outputs().map(str::to_owned).into_iter();
-    let topics = topics.chain([state_topic("a"), settings.pins.clone(), settings.pins_audit.clone()]);
-    for topic in topics {
+    let all = settings.outputs().map(str::to_owned).into_iter();
+    let all = all.chain([state_topic("a"), settings.pins.clone(), settings.pins_audit.clone()]);
+    for topic in all {
         assert!(text.contains(&topic), "{topic}\n{text}");
     }
     for role in Role::ALL {
         assert!(text.lines().any(|line| line.starts_with(role.name())), "{}", role.name());
+    }
+}
+
+/// `topics verify` runs as the service: it must see every topic that it looks at.
+#[test]
+fn the_service_sees_every_topic_that_it_verifies() {
+    let settings = Settings::new("", "g", &["a", "b"]);
+    let cluster = Cluster { topics: [("a".to_owned(), 1), ("b".to_owned(), 2)].into(), ..Cluster::default() };
+    let grants = acls::grants(&settings);
+    let may = |operation: &str, topic: &String| {
+        grants
+            .iter()
+            .filter(|g| g.role == Role::Service && g.operations.contains(&operation))
+            .any(|g| matches!(&g.on, Resource::Topics(names) if names.contains(topic)))
+    };
+    let planned: Vec<String> = topics::plan(&settings, &cluster).into_iter().map(|plan| plan.name).collect();
+    assert!(planned.len() > 7, "{planned:?}");
+    for topic in planned.iter().chain(&settings.inputs) {
+        assert!(may("Describe", topic), "{topic}");
+        // Inputs belong to others, and their settings are not looked at.
+        assert!(may("DescribeConfigs", topic) || settings.inputs.contains(topic), "{topic}");
     }
 }
 
@@ -144,6 +166,8 @@ fn the_commands_give_each_role_what_it_needs() {
 
     world.acls(&commands(&world.broker.bootstrap));
     world.succeed(Role::Admin, &["topics", "apply", "--replication", "1"]);
+    // As `helm test` does.
+    world.succeed(Role::Service, &["topics", "verify"]);
     let mut command = world.r#as(Role::Service, &["run"]);
     command.envs([("SLUICEGATE__CANARY__ENABLED", "true"), ("SLUICEGATE__CANARY__INTERVAL", "1s")]);
     let mut service = Running::start(command);

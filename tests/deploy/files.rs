@@ -4,6 +4,10 @@
 #[path = "../runtime/fixture.rs"]
 mod fixture;
 
+#[allow(dead_code, reason = "shared with the tests of the runtime, which use all of it")]
+#[path = "../runtime/shell.rs"]
+pub mod shell;
+
 pub use fixture::{root, run, sluicegate};
 use serde_json::Value;
 use std::path::Path;

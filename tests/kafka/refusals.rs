@@ -159,7 +159,12 @@ fn an_output_that_its_topic_refuses_ends_the_process() {
     produce(&broker.bootstrap, &settings.inputs[0], &[(0, "k".to_owned(), noise)]);
     let error = refusal(Running::start(&settings).ended(Duration::from_secs(30)));
     assert_eq!(error.code, "output_too_large", "{error}");
-    assert!(error.what.contains(&settings.redacted) && error.repair.contains("max.message.bytes"), "{error}");
+    assert!(
+        error.what.contains("batch")
+            && error.what.contains(&settings.redacted)
+            && error.repair.contains("max.message.bytes"),
+        "{error}"
+    );
     assert!(read_committed(&broker.bootstrap, &settings.verdicts).is_empty());
 }
 

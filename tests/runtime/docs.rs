@@ -4,7 +4,7 @@ use crate::fixture::{root, run, text};
 use sluicegate::engine::wire::EventType;
 use sluicegate::runtime::config::{self, Need};
 use sluicegate::runtime::telemetry;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// `UPDATE=1 cargo test` rewrites the page.
 pub fn fresh(path: &str, expected: &str) {
@@ -58,21 +58,36 @@ fn the_readme_shows_the_minimal_configuration() {
     assert_eq!(expected, []);
 }
 
-/// Every `sluicegate …` of the README is a command with options that exist.
+/// Every event that is logged without `debug` stands in the table of `docs/operating.md`, and no other does.
 #[test]
-fn the_commands_of_the_readme_exist() {
-    let readme = std::fs::read_to_string(root("README.md")).expect("README");
-    let mut commands = 0;
-    for line in readme.lines() {
-        let Some(command) = line.strip_prefix("cargo run --release -- ").or(line.strip_prefix("sluicegate ")) else {
-            continue;
-        };
-        let command = command.split(" #").next().unwrap_or(command);
-        let mut words: Vec<&str> = command.split_whitespace().collect();
-        words.push("--help");
-        let output = run(&words, b"");
-        assert!(output.status.success(), "{line}: {}", text(&output.stderr));
-        commands += 1;
+fn the_table_of_log_events_is_whole() {
+    let page = std::fs::read_to_string(root("docs/operating.md")).expect("the page");
+    let section = page.split("\n## ").find(|s| s.starts_with("Logs\n")).expect("the section");
+    let cells = section.lines().filter(|l| l.starts_with("| `")).filter_map(|l| l.split('|').nth(1));
+    let told: BTreeSet<String> = cells
+        .flat_map(|cell| cell.split('`').skip(1).step_by(2))
+        .filter(|w| *w != "event")
+        .map(str::to_owned)
+        .collect();
+    let (mut logged, mut quiet) = (BTreeSet::new(), BTreeSet::new());
+    for path in crate::commands::files("src/runtime", ".rs") {
+        let text = std::fs::read_to_string(root(&path)).expect("a file");
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        for (at, _) in code.match_indices("event = \"") {
+            let name = code[at..].split('"').nth(1).expect("a name").to_owned();
+            let level = |l: &&str| code[..at].rfind(&format!("{l}!("));
+            let last = ["trace", "debug", "info", "warn", "error"].into_iter().max_by_key(level).expect("a level");
+            if ["trace", "debug"].contains(&last) {
+                quiet.insert(name)
+            } else {
+                logged.insert(name)
+            };
+        }
     }
-    assert!(commands >= 5, "only {commands} commands were found");
+    // The hook writes this one by itself, since a panic may hold the lock of the log.
+    logged.insert("panic".to_owned());
+    assert!(logged.len() > 35, "{logged:?}");
+    let missing: Vec<&String> = logged.difference(&told).collect();
+    let gone: Vec<&String> = told.iter().filter(|name| !logged.contains(*name) && !quiet.contains(*name)).collect();
+    assert!(missing.is_empty() && gone.is_empty(), "not in the table: {missing:?}; in no code: {gone:?}");
 }

@@ -9,6 +9,7 @@
 
 mod admin;
 mod cli;
+mod commands;
 mod config;
 mod docs;
 mod fixture;
@@ -16,3 +17,4 @@ mod metrics;
 mod panics;
 mod pins;
 mod reference;
+mod shell;

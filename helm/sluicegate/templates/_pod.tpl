@@ -117,6 +117,10 @@ env:
   {{- with .Values.extraEnv }}
   {{- include "sluicegate.rendered" (list $ .) | nindent 2 }}
   {{- end }}
+  {{- with .jobUser }}
+  - name: SLUICEGATE__KAFKA__SASL__USERNAME
+    value: {{ . | quote }}
+  {{- end }}
 {{- with .Values.extraEnvFrom }}
 envFrom:
   {{- include "sluicegate.rendered" (list $ .) | nindent 2 }}

@@ -149,7 +149,7 @@
 //! - `trust_first` (`false`): what a conversation sees first of a server's tool, or of its instructions, counts as
 //!   approved there until a decision says otherwise. It is forgotten with the conversation: which of two partitions
 //!   saw a server first is nothing that a replay could repeat. To trust a server once and for all conversations,
-//!   `pins approve --server S --all` what it lists on the first day.
+//!   `pins approve --server S --all --reason …` what it lists on the first day.
 //! - `allowed_changes` (none): classes of change that pass without approval: `hint_flipped`, `schema_widened`,
 //!   `schema_narrowed`, `schema_changed`, `other`, `title`, `description`. A change of several classes passes if all
 //!   are here.

@@ -16,7 +16,8 @@
 //! - `exfiltration`: a bid to send keys, passwords, files or the conversation to an address or into the answer, to
 //!   show the system prompt, or an image whose address has a place to fill in.
 //! - `model_order`: orders to whoever is an assistant (`AI agents must`, `before you answer, call`, `append to every
-//!   response`). By itself it never blocks.
+//!   response`). By itself it scores 75 at most, so that it is fenced under the default `block_score`; the table of
+//!   rules says what a rule may come to at most.
 //! - `hidden_text`: instructions in comments of markup or behind CSS that hides; tag characters that are no flag,
 //!   runs of variation selectors or of characters without width, overrides of the writing direction.
 //!

@@ -19,7 +19,7 @@ use super::environment::EnvironmentError;
 use super::reload::Source;
 use crate::engine::policy::Profile;
 use crate::engine::{Engine, Problem, Settings};
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use std::collections::HashMap;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -141,6 +141,11 @@ impl Failure {
         };
         Failure::Said(Exit::Usage, format!("{head}\n{}", config::listed(problems).trim_end()))
     }
+}
+
+/// The definition of all commands and options, for whoever wants to know whether a command line would be taken.
+pub fn command() -> clap::Command {
+    Cli::command()
 }
 
 /// Parses the arguments and runs the command.

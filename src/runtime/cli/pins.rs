@@ -205,7 +205,7 @@ impl Which {
         let found: Vec<Entry> = book.entries().into_iter().filter(meant).collect();
         match found.is_empty() {
             false => Ok(found),
-            true => Err(Failure::usage("no such definition: see `sluicegate pins list --all`")),
+            true => Err(Failure::usage("no such definition: see `sluicegate pins list --all`, with the same --config")),
         }
     }
 }
@@ -230,6 +230,55 @@ impl Decide {
         self.class.iter().map(known).collect()
     }
 
+    /// The definitions to decide on.
+    ///
+    /// # Errors
+    /// There is none of that name, or none of them is to be decided so.
+    fn chosen(&self, book: &Book, standing: Standing, classes: &[Change]) -> Result<Vec<Entry>, Failure> {
+        let (already, other) = match standing {
+            Standing::Approved => (State::Approved, State::Rejected),
+            Standing::Rejected => (State::Rejected, State::Approved),
+        };
+        // What was decided otherwise is meant only by name: a bulk decision is on what waits.
+        let by_name = !self.which.tool.is_empty() || self.which.instructions || !self.which.digest.is_empty();
+        let of_class = |e: &Entry| {
+            classes.is_empty() || (e.state == State::Changed && e.changes.iter().all(|c| classes.contains(c)))
+        };
+        let meant = |e: &Entry| {
+            let reconsidered = e.state == other
+                && match standing {
+                    Standing::Approved => !self.which.digest.is_empty(),
+                    Standing::Rejected => by_name,
+                };
+            of_class(e) && e.state != already && (e.state.is_open() || reconsidered)
+        };
+        let (chosen, others): (Vec<Entry>, Vec<Entry>) =
+            self.which.take(book, |_| true)?.into_iter().partition(|e| meant(e));
+        if !chosen.is_empty() {
+            return Ok(chosen);
+        }
+        let of_class: Vec<&Entry> = others.iter().filter(|e| of_class(e)).collect();
+        let text = match of_class.iter().find(|e| e.state == other) {
+            _ if of_class.is_empty() => {
+                "none of these definitions changed in nothing but the classes of --class".into()
+            }
+            Some(entry) => {
+                let how = match standing {
+                    Standing::Approved => format!("--digest {}", shown(&entry.digest)),
+                    Standing::Rejected => "--tool, --instructions or --digest".into(),
+                };
+                format!(
+                    "{} is {} already: to have it {} all the same, name it by {how}",
+                    title(entry),
+                    other.name(),
+                    standing.name()
+                )
+            }
+            None => format!("nothing to do: what is meant is {} already", already.name()),
+        };
+        Err(Failure::usage(text))
+    }
+
     fn run(
         &self,
         out: &mut impl Write,
@@ -242,24 +291,7 @@ impl Decide {
         if by.is_empty() {
             return Err(Failure::usage("--by: say who decides, there is no $USER"));
         }
-        let now = State::Approved;
-        let (already, other) = match standing {
-            Standing::Approved => (now, State::Rejected),
-            Standing::Rejected => (State::Rejected, now),
-        };
-        // What was decided otherwise is meant only by name: a bulk decision is on what waits.
-        let by_name = !self.which.tool.is_empty() || self.which.instructions || !self.which.digest.is_empty();
-        let meant = |e: &Entry| {
-            let class = classes.is_empty()
-                || (e.state == State::Changed && e.changes.iter().all(|change| classes.contains(change)));
-            let reconsidered = e.state == other
-                && match standing {
-                    Standing::Approved => !self.which.digest.is_empty(),
-                    Standing::Rejected => by_name,
-                };
-            class && e.state != already && (e.state.is_open() || reconsidered)
-        };
-        let entries = self.which.take(book, meant)?;
+        let entries = self.chosen(book, standing, classes)?;
         if standing == Standing::Approved && !self.all && self.which.digest.is_empty() {
             for pair in entries.windows(2) {
                 if let [a, b] = pair
@@ -494,4 +526,63 @@ fn difference(out: &mut impl Write, style: Style, book: &Book, entry: &Entry, js
     }
     writeln!(out)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::digest::sha256;
+
+    /// A book in which one definition of a tool was decided so.
+    fn decided(standing: Standing) -> Book {
+        let definition = br#"{"name":"search"}"#;
+        let key = Key {
+            server: b"docs".to_vec(),
+            capabilities: None,
+            name: Some(b"search".to_vec()),
+            digest: sha256(definition),
+        };
+        let record = DecisionRecord::new(key.clone(), standing, Some(definition.as_slice().into()));
+        let mut book = Book::default();
+        book.decision("pins", 0, &key.encode(), Some(&record.encode()));
+        book
+    }
+
+    fn said(words: &str, book: &Book, standing: Standing) -> Result<usize, String> {
+        let words = format!("sluicegate pins {words} --reason read --by ada");
+        let cli = <super::super::Cli as clap::Parser>::try_parse_from(words.split(' ')).map_err(|e| e.to_string())?;
+        let super::super::Command::Pins(Args { command: Command::Approve(decide) | Command::Reject(decide) }) =
+            cli.command
+        else {
+            return Err("another command".into());
+        };
+        let classes = decide.classes().map_err(|_| "classes".to_owned())?;
+        match decide.chosen(book, standing, &classes) {
+            Ok(chosen) => Ok(chosen.len()),
+            Err(Failure::Said(_, text)) => Err(text),
+            Err(Failure::Output(e)) => Err(e.to_string()),
+        }
+    }
+
+    /// Somebody approved a tool again that was rejected, and was told that there is none.
+    #[test]
+    fn what_is_decided_already_is_not_said_to_be_missing() {
+        use Standing::{Approved, Rejected};
+        let digest = shown(&sha256(br#"{"name":"search"}"#));
+        for (words, was, standing, part) in [
+            ("approve --server docs --tool search", Rejected, Approved, format!("name it by --digest {digest}")),
+            ("approve --server docs --all", Rejected, Approved, format!("name it by --digest {digest}")),
+            ("reject --server docs --all", Approved, Rejected, "name it by --tool".to_owned()),
+            ("approve --server docs --tool search", Approved, Approved, "is approved already".to_owned()),
+            ("reject --server docs --tool search", Rejected, Rejected, "is rejected already".to_owned()),
+            ("approve --server docs --class title", Approved, Approved, "classes of --class".to_owned()),
+            ("approve --server docs --tool other", Approved, Approved, "no such definition".to_owned()),
+        ] {
+            let error = said(words, &decided(was), standing).expect_err(words);
+            assert!(error.contains(&part), "{words}: {error}");
+        }
+        let by_digest = format!("approve --server docs --digest {digest}");
+        assert_eq!(said(&by_digest, &decided(Rejected), Approved), Ok(1));
+        assert_eq!(said("reject --server docs --tool search", &decided(Approved), Rejected), Ok(1));
+    }
 }

@@ -92,10 +92,13 @@ where
         if let Cause::TooLarge { topic, bytes } = cause {
             let error = EnvironmentError::new(
                 "output_too_large",
-                format!("a record of {bytes} bytes for topic {topic} was refused as too large"),
                 format!(
-                    "raise max.message.bytes of {topic}, or lower engine.limits.output_bytes and \
-                     engine.limits.verdict_bytes"
+                    "a batch for topic {topic} was refused as too large; the record that was told of has {bytes} bytes"
+                ),
+                format!(
+                    "raise max.message.bytes of {topic}: it bounds a whole batch, as compressed, and a batch has up to \
+                     kafka.properties batch.size bytes (1000000), or one record; or lower batch.size, \
+                     engine.limits.redacted_record_bytes and engine.limits.verdict_bytes"
                 ),
             );
             return Err(Ended::Environment(error));

@@ -96,6 +96,40 @@ fn the_test_pod_finds_what_is_wrong() {
     }
 }
 
+/// What makes topics is another user than the service: its password or certificate is in the Job, and only there.
+#[test]
+fn the_job_has_credentials_of_its_own() {
+    let Some(all) = all() else { return };
+    let secrets = |object: &Value| -> Vec<String> {
+        let (_, spec) = pod(object).expect("a pod");
+        let names = items(spec, "/volumes").filter_map(|v| v["secret"]["secretName"].as_str());
+        names.map(str::to_owned).collect()
+    };
+    for (number, of_service, of_job, user) in
+        [("02", "gate-login", "gate-admin-login", Some("gate-admin")), ("03", "", "gate-admin-certificate", None)]
+    {
+        let case = all.iter().find(|c| c.file.starts_with(number)).expect("the case");
+        let job = of_kind(&case.objects, "Job")[0];
+        let of_service = match of_service {
+            "" => text(&case.values, "/tls/client/existingSecret"),
+            name => name,
+        };
+        let both = [secrets(workload(&case.objects)), secrets(job)];
+        let has = both.each_ref().map(|names| [of_service, of_job].map(|name| names.iter().any(|n| n == name)));
+        assert_eq!(has, [[true, false], [false, true]], "{number}: {both:?}");
+        let (_, spec) = pod(job).expect("a pod");
+        let container = own_containers(spec).next().expect("a container");
+        let mut named = items(container, "/env").filter(|e| e["name"] == "SLUICEGATE__KAFKA__SASL__USERNAME");
+        assert_eq!(named.next().and_then(|e| e["value"].as_str()), user, "{number}");
+        // Its password is looked for where the configuration says.
+        let paths = items(spec, "/volumes").flat_map(|v| items(v, "/secret/items")).map(|i| text(i, "/path"));
+        assert!(paths.collect::<Vec<_>>().contains(&if user.is_some() { "password" } else { "tls.crt" }), "{number}");
+    }
+    // Without any the Job is the service.
+    let plain = all.iter().find(|c| c.file.starts_with("12")).expect("the case");
+    assert!(!of_kind(&plain.objects, "Job")[0].to_string().contains("SASL__USERNAME"));
+}
+
 /// What follows from other values, in the file.
 #[test]
 fn credentials_listener_and_memory_reach_the_file() {

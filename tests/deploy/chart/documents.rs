@@ -3,10 +3,9 @@
 use super::render::{CHART, LATEST, cases, copy, name, template};
 use super::values::described;
 use super::{tools, yaml};
-use crate::files::{fresh, read, root};
+use crate::files::{fresh, read, root, shell};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::process::Command;
 
 const START: &str = "<!-- values -->\n";
 const END: &str = "<!-- /values -->\n";
@@ -101,11 +100,12 @@ fn the_notes_name_the_next_command() {
         assert!(said.contains(&format!("kubectl -n agents rollout status {kind}/{}", name(set))), "{said}");
         let monitored = objects.iter().any(|o| o["kind"] == "PodMonitor" || o["kind"] == "ServiceMonitor");
         assert_eq!(said.contains("Nothing scrapes the pods"), !monitored, "{said}");
-        let command = said.lines().find_map(|l| l.split_once(" -- sluicegate ")).expect("a command").1;
-        let mut words: Vec<&str> = command.split_whitespace().collect();
-        words.push("--help");
-        let output = Command::new(env!("CARGO_BIN_EXE_sluicegate")).args(&words).output().expect("it starts");
-        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+        let commands = shell::commands(&format!("```\n{said}\n```\n"));
+        assert!(commands.len() == 2 && commands[0].in_a_pod && !commands[1].in_a_pod, "{said}");
+        for command in commands {
+            assert_eq!(command.refused(), None, "{}", command.line);
+            assert!(command.has("--config"), "{}", command.line);
+        }
     }
 }
 

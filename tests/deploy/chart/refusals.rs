@@ -6,7 +6,7 @@ use crate::files::{read, root};
 use std::path::Path;
 
 /// Values over the first case, and how the message begins that they cause.
-const REFUSED: [(&str, &str); 36] = [
+const REFUSED: [(&str, &str); 40] = [
     ("image: {repository: ''}", "image.repository: missing: set it to where you pushed the image"),
     ("config: {kafka: {bootstrap_servers: ' '}}", "config.kafka.bootstrap_servers: missing: set it to host:port"),
     ("config: {kafka: {inputs: []}}", "config.kafka.inputs: missing: list the topics"),
@@ -17,6 +17,19 @@ const REFUSED: [(&str, &str); 36] = [
     ("sasl: {mechanism: PLAIN, existingSecret: s}", "sasl.username: missing: sasl.mechanism PLAIN needs it"),
     ("sasl: {mechanism: PLAIN, username: u}", "sasl.existingSecret: missing: sasl.mechanism PLAIN needs it"),
     ("sasl: {username: u}", "sasl.mechanism: missing: without it"),
+    (
+        "sasl: {mechanism: PLAIN, username: u, existingSecret: s}\ntopicsJob: {sasl: {username: a}}",
+        "topicsJob.sasl.existingSecret: missing: the Job's user",
+    ),
+    (
+        "sasl: {mechanism: PLAIN, username: u, existingSecret: s}\ntopicsJob: {sasl: {existingSecret: a}}",
+        "topicsJob.sasl.username: missing: the Job's user",
+    ),
+    (
+        "topicsJob: {sasl: {username: a, existingSecret: s}}",
+        "sasl.mechanism: missing: topicsJob.sasl would not be used",
+    ),
+    ("topicsJob: {tls: {client: {existingSecret: a}}}", "tls.client.existingSecret: missing: topicsJob.tls.client"),
     (
         "tls: {enabled: true, ca: {existingSecret: a, existingConfigMap: b}}",
         "tls.ca: set existingSecret or existingConfigMap",
