@@ -87,7 +87,7 @@ fn runbooks_name_what_exists() {
                 wrong.push(format!("{file}: no panel **{panel}**"));
             }
         }
-        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next()) {
             named += 1;
             if !root(RUNBOOKS).join(link).exists() {
                 wrong.push(format!("{file}: {link}"));
