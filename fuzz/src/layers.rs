@@ -26,7 +26,7 @@ pub fn run(data: &[u8]) {
     let (start, end, with) = (a.min(b), a.max(b), edit.get(2..).unwrap_or_default());
     let span = Span { layer: leaf, start: start as u32, end: end as u32 };
     let range = map_range(span, record);
-    let change = Edit { span, with: with.to_vec() };
+    let change = Edit::new(span, with.to_vec());
     let Ok(spliced) = splice(record, &[change.clone(), change]) else { return };
     let range = range.expect("what was spliced has a place");
     assert!(spliced.starts_with(&record.bytes[..range.start as usize]), "bytes before the edit changed");

@@ -189,6 +189,14 @@ pub fn map_range<'r>(span: Span<'r>, root: &'r Layer<'r>) -> Option<Range<u32>> 
 pub struct Edit<'r> {
     pub span: Span<'r>,
     pub with: Vec<u8>,
+    /// The code of the policy that asked for it; none: it is the engine's own.
+    pub by: Option<&'static str>,
+}
+
+impl<'r> Edit<'r> {
+    pub fn new(span: Span<'r>, with: Vec<u8>) -> Self {
+        Self { span, with, by: None }
+    }
 }
 
 /// An edit that cannot be made exactly: it cuts an escape or a character, two edits overlap, or a codec

@@ -198,6 +198,11 @@ pub enum Observation {
         action: verdict::Decision,
         removed: u64,
     },
+    /// A copy was published in which a policy changed so many places.
+    Redacted {
+        policy: &'static str,
+        spans: u64,
+    },
     /// A host did what a verdict does not allow: the rule that says so.
     Bypass {
         fleet: String,

@@ -107,14 +107,14 @@ pub fn error_form<'r>(result: &ResultItem<'r>, note: &str) -> Option<Vec<Edit<'r
             set(&mut edits, result.item, result.content, "response", object);
             // Media stand beside it, and are withheld with it.
             let media = result.item.get("parts").filter(|parts| parts.kind() == Kind::Array);
-            edits.extend(media.map(|parts| Edit { span: parts.span(), with: b"[]".to_vec() }));
+            edits.extend(media.map(|parts| Edit::new(parts.span(), b"[]".to_vec())));
         }
         // The whole result: what stands beside the content (`structuredContent`, `_meta`) goes with it.
         ResultShape::McpResult => {
             let mut whole = b"{\"content\":[{\"type\":\"text\",\"text\":".to_vec();
             whole.extend_from_slice(&text);
             whole.extend_from_slice(b"}],\"isError\":true}");
-            edits.push(Edit { span: result.item.span(), with: whole });
+            edits.push(Edit::new(result.item.span(), whole));
         }
         ResultShape::McpAnswer => {
             let mut error = b"\"error\":{\"code\":-32603,\"message\":".to_vec();
@@ -122,7 +122,7 @@ pub fn error_form<'r>(result: &ResultItem<'r>, note: &str) -> Option<Vec<Edit<'r
             error.push(b'}');
             let mut members = result.item.members();
             let (name, value) = members.find(|(name, _)| name.is("result") || name.is("error"))?;
-            edits.push(Edit { span: Span { end: value.span().end, ..name.span() }, with: error });
+            edits.push(Edit::new(Span { end: value.span().end, ..name.span() }, error));
         }
         // The whole event's data: what stands beside the output came with it. What names the call stays, if it is a
         // name and no text.
@@ -143,7 +143,7 @@ pub fn error_form<'r>(result: &ResultItem<'r>, note: &str) -> Option<Vec<Edit<'r
             whole.extend_from_slice(b"\"content\":");
             whole.extend_from_slice(&text);
             whole.extend_from_slice(b",\"outcome\":\"error\"}");
-            edits.push(Edit { span: result.item.span(), with: whole });
+            edits.push(Edit::new(result.item.span(), whole));
         }
         ResultShape::TypedOutput | ResultShape::Server => return None,
     }
@@ -153,14 +153,14 @@ pub fn error_form<'r>(result: &ResultItem<'r>, note: &str) -> Option<Vec<Edit<'r
 /// The edit that puts our own text in the place of something that people would have seen. It means the same in every
 /// format.
 pub fn shown_instead<'r>(content: Value<'r>, note: &str) -> Edit<'r> {
-    Edit { span: content.span(), with: json_string(&format!("[{note}]")) }
+    Edit::new(content.span(), json_string(&format!("[{note}]")))
 }
 
 /// Replaces a member's value, or adds the member before the object's closing brace.
 fn set<'r>(edits: &mut Vec<Edit<'r>>, object: Value<'r>, value: Option<Value<'r>>, name: &str, with: Vec<u8>) {
     if let Some(value) = value {
         if value.raw() != with {
-            edits.push(Edit { span: value.span(), with });
+            edits.push(Edit::new(value.span(), with));
         }
         return;
     }
@@ -183,7 +183,7 @@ fn set<'r>(edits: &mut Vec<Edit<'r>>, object: Value<'r>, value: Option<Value<'r>
         last.with.extend_from_slice(&member);
         return;
     }
-    edits.push(Edit { span: Span { layer: span.layer, start: at, end: at }, with: member });
+    edits.push(Edit::new(Span { layer: span.layer, start: at, end: at }, member));
 }
 
 /// The edits that take elements out of an array, with the commas that they leave behind.
@@ -201,7 +201,7 @@ pub fn without_items<'r>(array: Value<'r>, gone: &BTreeSet<usize>) -> Vec<Edit<'
                 (true, Some(end)) => (end, span.end),
                 _ => (span.start, next.unwrap_or(span.end)),
             };
-            edits.push(Edit { span: Span { start: from, end: to, ..span }, with: Vec::new() });
+            edits.push(Edit::new(Span { start: from, end: to, ..span }, Vec::new()));
         } else {
             stays = true;
         }
@@ -223,7 +223,7 @@ pub fn without_member<'r>(value: Value<'r>) -> Option<Edit<'r>> {
                 (None, Some(next)) => (name.span().start, next),
                 (None, None) => (name.span().start, value.span().end),
             };
-            return Some(Edit { span: Span { start, end, ..value.span() }, with: Vec::new() });
+            return Some(Edit::new(Span { start, end, ..value.span() }, Vec::new()));
         }
         before = Some(other.span().end);
     }
@@ -306,13 +306,13 @@ fn stamp_structured<'r>(edits: &mut Vec<Edit<'r>>, root: Value<'r>, stamp: Stamp
             push_json_string(&mut added, value.as_bytes());
             added.push(b',');
         }
-        edits.extend(old.map(|(_, old)| Edit { span: old.span(), with: json_string(value) }));
+        edits.extend(old.map(|(_, old)| Edit::new(old.span(), json_string(value))));
     }
     let id = root.get("id").ok_or(NotExact)?;
-    edits.push(Edit { span: id.span(), with: json_string(stamp.id) });
+    edits.push(Edit::new(id.span(), json_string(stamp.id)));
     if !added.is_empty() {
         let at = root.span().start + 1;
-        edits.push(Edit { span: Span { layer: root.layer(), start: at, end: at }, with: added });
+        edits.push(Edit::new(Span { layer: root.layer(), start: at, end: at }, added));
     }
     Ok(())
 }

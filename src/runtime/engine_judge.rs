@@ -37,6 +37,7 @@ impl Partition {
         let delta = |now: u64, then: u64| float(now) - float(then);
         self.metrics.conversations_open.add([], delta(stats.conversations, self.counted.conversations));
         self.metrics.assemblies_open.add([], delta(stats.open_calls, self.counted.open_calls));
+        self.metrics.unanswered_calls.add([], delta(stats.unanswered, self.counted.unanswered));
         self.metrics.state_bytes.add([], delta(stats.bytes, self.counted.bytes));
         self.counted = stats;
     }

@@ -4,6 +4,8 @@
 //! topics. One consumer and one producer belong to one worker thread. Not used: `StreamConsumer` and split
 //! partition queues, whose lost wake-ups stall for ever; the consumer's stored offsets; automatic anything.
 
+pub mod certificates;
+mod figures;
 pub mod follow;
 pub mod ledger;
 mod outage;
@@ -105,6 +107,7 @@ pub fn producer(settings: &Settings, worker: u32) -> ClientConfig {
             config.set(key, value);
         }
     }
+    config.set("statistics.interval.ms", millis(figures::EVERY));
     config.set("transactional.id", settings.transactional_id(worker));
     config.set("transaction.timeout.ms", millis(settings.transaction_timeout));
     config.set("message.timeout.ms", millis(settings.transaction_timeout));

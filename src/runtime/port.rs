@@ -99,6 +99,18 @@ pub trait Source {
     }
     /// How many brokers it is connected to, as far as known.
     fn brokers(&self) -> Option<usize>;
+    /// Records before [`Source::end`] that the client has still to fetch, as far as known.
+    fn unfetched(&self, _at: PartitionId) -> Option<i64> {
+        None
+    }
+    /// How many partitions an input topic has, as far as known.
+    fn partitions(&self, _topic: u16) -> Option<i32> {
+        None
+    }
+    /// Bytes that wait inside the client, as far as known.
+    fn queued(&self) -> Option<u64> {
+        None
+    }
     /// Leaves the group, or only stops with a static member id; the worker released everything before.
     fn close(&mut self);
 }
@@ -184,6 +196,15 @@ pub enum Commit {
     Fenced(Cause),
 }
 
+/// What the client of a [`Ledger`] says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Bytes that wait inside it.
+    pub queued: u64,
+    /// By a broker's number the p99 of what it was asked lately, if anything.
+    pub round_trips: BTreeMap<i32, Duration>,
+}
+
 pub trait Ledger {
     type Membership;
 
@@ -201,6 +222,10 @@ pub trait Ledger {
     /// Called with a rebuilt producer when nothing of the lost transaction was committed: whatever it wrote is aborted
     /// for certain afterwards, wherever the broker forgot to. One attempt.
     fn bury(&mut self, who: &Self::Membership, limit: Duration) -> Result<(), PortError>;
+    /// As far as known.
+    fn figures(&self) -> Option<Figures> {
+        None
+    }
 }
 
 pub trait Clock {

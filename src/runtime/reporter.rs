@@ -10,7 +10,7 @@ use super::worker::{PhaseKind, Telemetry};
 use crate::engine::verdict::Checkpoint;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What counts only if the open transaction commits. A worker is a thread, so it stands in a thread local.
@@ -58,8 +58,19 @@ pub struct Reporter {
     health: Arc<Health>,
     inputs: Vec<String>,
     outputs: [String; 4],
-    /// What is assigned, and how old the last record read is where others wait, in milliseconds.
-    assigned: Mutex<BTreeMap<PartitionId, i64>>,
+    assigned: Mutex<BTreeMap<PartitionId, Assigned>>,
+    /// Bytes that wait inside the clients of workers.
+    queued: Mutex<BTreeMap<(&'static str, u32), u64>>,
+    /// Round trips to brokers, by worker.
+    round_trips: Mutex<BTreeMap<u32, BTreeMap<i32, Duration>>>,
+}
+
+/// What is told of a partition that is assigned.
+#[derive(Debug, Default)]
+struct Assigned {
+    /// How old the last record read is where others wait, in milliseconds.
+    age: i64,
+    stalled: bool,
 }
 
 impl Reporter {
@@ -70,15 +81,21 @@ impl Reporter {
             inputs: settings.inputs.clone(),
             outputs: settings.outputs().map(str::to_owned),
             assigned: Mutex::default(),
+            queued: Mutex::default(),
+            round_trips: Mutex::default(),
         }
     }
 
     /// The partition of a topic that is furthest behind.
-    fn lag_seconds(&self, topic: u16, assigned: &BTreeMap<PartitionId, i64>) {
-        let ms = assigned.iter().filter(|(at, _)| at.topic == topic).map(|(_, ms)| *ms).max().unwrap_or(0);
+    fn lag_seconds(&self, topic: u16, assigned: &BTreeMap<PartitionId, Assigned>) {
+        let ms = assigned.iter().filter(|(at, _)| at.topic == topic).map(|(_, a)| a.age).max().unwrap_or(0);
         let age = Duration::from_millis(u64::try_from(ms).unwrap_or(0));
-        let topic = self.inputs.get(usize::from(topic)).map_or("", String::as_str);
-        self.metrics.consumer_lag_seconds.set([topic], age.as_secs_f64());
+        self.metrics.consumer_lag_seconds.set([self.input(topic)], age.as_secs_f64());
+    }
+
+    fn count_stalled(&self, topic: u16, assigned: &BTreeMap<PartitionId, Assigned>) {
+        let n = assigned.iter().filter(|(at, a)| at.topic == topic && a.stalled).count();
+        self.metrics.stalled_partitions.set([self.input(topic)], float(n as u64));
     }
 
     /// What waited for the transaction to commit.
@@ -100,8 +117,16 @@ impl Reporter {
     }
 
     fn topic(&self, at: PartitionId) -> &str {
-        self.inputs.get(usize::from(at.topic)).map_or("", String::as_str)
+        self.input(at.topic)
     }
+
+    fn input(&self, topic: u16) -> &str {
+        self.inputs.get(usize::from(topic)).map_or("", String::as_str)
+    }
+}
+
+fn lock<T>(held: &Mutex<T>) -> MutexGuard<'_, T> {
+    held.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn wall() -> i64 {
@@ -188,9 +213,9 @@ impl Telemetry for Reporter {
                 PhaseKind::Parked => Phase::Parked,
             }),
         );
-        let mut assigned = self.assigned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut assigned = lock(&self.assigned);
         match phase {
-            Some(_) => drop(assigned.entry(at).or_insert(0)),
+            Some(_) => assigned.entry(at).or_default().stalled = false,
             None => {
                 assigned.remove(&at);
                 self.metrics.consumer_lag_records.remove([topic, &at.partition.to_string()]);
@@ -199,20 +224,53 @@ impl Telemetry for Reporter {
         let n = assigned.keys().filter(|p| p.topic == at.topic).count();
         self.metrics.assigned_partitions.set([topic], float(n as u64));
         self.lag_seconds(at.topic, &assigned);
+        self.count_stalled(at.topic, &assigned);
     }
 
     fn narrow(&self, topic: u16, why: &str) {
-        let topic = self.inputs.get(usize::from(topic)).map_or("", String::as_str);
-        self.health.narrow(topic, why.to_owned());
+        self.health.narrow(self.input(topic), why.to_owned());
+    }
+
+    fn stalled(&self, at: PartitionId, stalled: bool) {
+        let mut assigned = lock(&self.assigned);
+        let known = assigned.get_mut(&at).filter(|known| known.stalled != stalled);
+        if let Some(known) = known {
+            known.stalled = stalled;
+            self.count_stalled(at.topic, &assigned);
+        }
+    }
+
+    fn partitions(&self, topic: u16, partitions: i32) {
+        self.metrics.topic_partitions.set([self.input(topic)], f64::from(partitions));
+    }
+
+    fn queued(&self, worker: u32, client: &'static str, bytes: u64) {
+        let mut queued = lock(&self.queued);
+        queued.insert((client, worker), bytes);
+        let all = queued.iter().filter(|((of, _), _)| *of == client).map(|(_, bytes)| bytes).sum();
+        self.metrics.queue_bytes.set([client], float(all));
+    }
+
+    fn round_trips(&self, worker: u32, p99: &BTreeMap<i32, Duration>) {
+        let mut all = lock(&self.round_trips);
+        let before = all.insert(worker, p99.clone()).unwrap_or_default();
+        for broker in before.keys().chain(p99.keys()) {
+            let slowest = all.values().filter_map(|of| of.get(broker)).max();
+            let label = [&*broker.to_string()];
+            match slowest {
+                Some(slowest) => self.metrics.broker_rtt.set(label, slowest.as_secs_f64()),
+                None => self.metrics.broker_rtt.remove(label),
+            }
+        }
     }
 
     fn lag(&self, at: PartitionId, records: i64, ms: i64) {
         let lag = float(u64::try_from(records).unwrap_or(0));
         self.metrics.consumer_lag_records.set([self.topic(at), &at.partition.to_string()], lag);
         self.health.lag(self.topic(at), at.partition, records);
-        let mut assigned = self.assigned.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(age) = assigned.get_mut(&at) {
-            *age = ms;
+        let mut assigned = lock(&self.assigned);
+        if let Some(known) = assigned.get_mut(&at) {
+            known.age = ms;
         }
         self.lag_seconds(at.topic, &assigned);
     }
@@ -228,6 +286,10 @@ impl Telemetry for Reporter {
 
     fn connected(&self, worker: u32, brokers: usize) {
         self.health.connected(worker, brokers);
+    }
+
+    fn replayed(&self, records: u64) {
+        self.metrics.restored_records.add([], records);
     }
 
     fn restoring(&self, records: u64) {

@@ -126,6 +126,7 @@ impl<J: Judge> Restorer<J> {
             keep_keys: settings.on_offset_reset == OnReset::ReplayFresh || settings.on_loss == OnLoss::StartEmpty,
             telemetry: Arc::clone(telemetry),
             told: u64::MAX,
+            replayed: 0,
         };
         let thread = std::thread::Builder::new().name("restore".into()).spawn(move || desk.run()).map_err(|e| {
             EnvironmentError::new("threads", format!("no thread could be started: {e}"), "check the process limits")
@@ -196,6 +197,8 @@ struct Work<J: Judge> {
     telemetry: Arc<dyn Telemetry>,
     /// What was last told to remain; nothing yet at first.
     told: u64,
+    /// Records read since that was told.
+    replayed: u64,
 }
 
 impl<J: Judge> Work<J> {
@@ -227,6 +230,9 @@ impl<J: Judge> Work<J> {
         if remaining != self.told {
             self.told = remaining;
             self.telemetry.restoring(remaining);
+        }
+        if self.replayed > 0 {
+            self.telemetry.replayed(std::mem::take(&mut self.replayed));
         }
     }
 
@@ -352,6 +358,7 @@ impl<J: Judge> Work<J> {
                     open.at_end = false;
                     open.progress = Instant::now();
                     open.next = record.offset() + 1;
+                    self.replayed += 1;
                     let key = record.key().unwrap_or_default();
                     apply(&*self.judge, self.keep_keys, open, key, record.payload());
                 }

@@ -192,6 +192,10 @@ metrics! {
         "Tool results over the byte cap.";
     oversize_bytes_removed: Counter "oversize_bytes_removed_total" [FLEET] &[],
         "Bytes left out of tool results over the cap.";
+    redactions: Counter "redactions_total" [POLICY] &[],
+        "Places that policies changed in published copies: replaced, cut, fenced or marked. What stands for a block is in blocks_total.";
+    unanswered_calls: Gauge "unanswered_tool_calls" [] &[],
+        "Tool calls held in state that a client may run, and whose result has not come.";
     result_size: Histogram "result_size_bytes" [PROVIDER] BYTES,
         "Tool result size before policies.";
     records_produced: Counter "records_produced_total" [TOPIC] &[],
@@ -214,6 +218,10 @@ metrics! {
         "Transactional producers destroyed and rebuilt: fenced by another, or the cause that left a transaction's end unknown.";
     assigned_partitions: Gauge "assigned_partitions" [TOPIC] &[],
         "Input partitions assigned to this instance.";
+    topic_partitions: Gauge "topic_partitions" [TOPIC] &[],
+        "Partitions of each input topic, as brokers tell them.";
+    stalled_partitions: Gauge "stalled_partitions" [TOPIC] &[],
+        "Partitions that are read, where records wait and none was committed for 30 s.";
     consumer_lag_records: Gauge "consumer_lag_records" [TOPIC, PARTITION] &[],
         "Last stable offset minus position; owned partitions only.";
     consumer_lag_seconds: Gauge "consumer_lag_seconds" [TOPIC] &[],
@@ -228,8 +236,16 @@ metrics! {
         "Assignment to state restored, per partition.";
     restore_remaining: Gauge "restore_remaining_records" [] &[],
         "Changelog offsets still to be read before the partitions under restore are judged.";
+    restored_records: Counter "restored_records_total" [] &[],
+        "Changelog records that were read back.";
     connected_brokers: Gauge "kafka_connected_brokers" [] &[],
         "Brokers that a worker's consumer is connected to; of several workers the fewest.";
+    broker_rtt: Gauge "kafka_broker_rtt_seconds" [open("broker", 32)] &[],
+        "p99 of the requests of producers to a broker in the last 10 s, by its node id; of several workers the slowest. None: nothing was asked.";
+    queue_bytes: Gauge "kafka_queue_bytes" [closed("client", &["consumer", "producer"])] &[],
+        "Bytes that wait inside the Kafka clients, of all workers: fetched and not read yet, or not acknowledged yet.";
+    certificate_expiry: Gauge "tls_certificate_expiry_timestamp_seconds" [closed("role", &["kafka_ca", "kafka_client"])] &[],
+        "Unix time when a certificate ends that the clients were given as a PEM file at the start; of a bundle the first end.";
     log_events_suppressed: Counter "log_events_suppressed_total" [] &[],
         "Log lines left out because their place wrote too many.";
     label_overflow: Counter "label_overflow_total" [open("label", 16)] &[],
@@ -444,6 +460,7 @@ impl Metrics {
             Observation::ResultSize { provider: p, bytes } => {
                 self.result_size.observe([provider(*p)], float(*bytes));
             }
+            Observation::Redacted { policy, spans } => self.redactions.add([policy], *spans),
             Observation::Bypass { fleet, kind } => self.bypasses.inc([fleet, *kind]),
             Observation::Oversize { fleet, provider: p, action, removed } => {
                 self.oversize_results.inc([fleet, provider(*p), action.name()]);

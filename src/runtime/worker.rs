@@ -15,6 +15,7 @@
 
 mod outcome;
 mod partitions;
+mod tell;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -71,6 +72,16 @@ pub trait Telemetry: Send + Sync {
     fn waits(&self, _worker: u32, _why: &str) {}
     /// How many brokers the worker's consumer is connected to.
     fn connected(&self, _worker: u32, _brokers: usize) {}
+    /// Bytes that wait inside a client of the worker: its `consumer` or its `producer`.
+    fn queued(&self, _worker: u32, _client: &'static str, _bytes: u64) {}
+    /// The p99 of what the worker's producer asked of brokers lately, by their numbers.
+    fn round_trips(&self, _worker: u32, _p99: &BTreeMap<i32, Duration>) {}
+    /// How many partitions an input topic has.
+    fn partitions(&self, _topic: u16, _partitions: i32) {}
+    /// Whether records wait in a partition that is read, and none of them was committed for a while.
+    fn stalled(&self, _at: PartitionId, _stalled: bool) {}
+    /// So many changelog records were read.
+    fn replayed(&self, _records: u64) {}
     /// Changelog records that the restore has still to read, in all partitions.
     fn restoring(&self, _records: u64) {}
 }
@@ -152,6 +163,8 @@ struct Live<S> {
     first: bool,
     /// Keys to delete with that transaction.
     stale: Vec<Vec<u8>>,
+    /// While records wait: what was committed, and since when it is that.
+    waits: Option<(i64, Duration)>,
 }
 
 enum Phase<S> {
@@ -384,13 +397,13 @@ where
         }
         self.last_tick = at;
         let wall = self.ports.clock.wall();
-        let Self { number, ports, phases, batch, out, judge, telemetry, settings, .. } = self;
-        if let Some(brokers) = ports.source.brokers() {
-            telemetry.connected(*number, brokers);
-        }
+        self.tell();
+        let Self { ports, phases, batch, out, judge, telemetry, settings, .. } = self;
         for (&at, phase) in phases.iter_mut() {
             let Phase::Live(live) = phase else { continue };
-            if let Some(end) = ports.source.end(at) {
+            let end = ports.source.end(at);
+            telemetry.stalled(at, live.stalled(ports.clock.now(), end, ports.source.unfetched(at)));
+            if let Some(end) = end {
                 // The end is some seconds old, and a record read since then does not wait.
                 let records = if live.at_end { 0 } else { (end - live.next).max(0) };
                 let age = live.last.filter(|_| records > 0).map_or(0, |last| (wall - last).max(0));

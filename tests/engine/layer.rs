@@ -14,7 +14,7 @@ use sluicegate::engine::layer::{Edit, Layer, Span};
 /// An edit of a range of a layer.
 fn edit<'r>(layer: &'r Layer<'r>, start: usize, end: usize, with: impl AsRef<[u8]>) -> Edit<'r> {
     let (start, end) = (start as u32, end as u32);
-    Edit { span: Span { layer, start, end }, with: with.as_ref().to_vec() }
+    Edit::new(Span { layer, start, end }, with.as_ref().to_vec())
 }
 
 /// A text with edits made, given in order.

@@ -35,6 +35,7 @@ mod mcp;
 mod media;
 mod network;
 mod obeying;
+mod observed;
 mod oddities;
 mod order;
 mod pairing;

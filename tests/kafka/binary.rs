@@ -322,8 +322,10 @@ fn read_committed_width(world: &World) -> usize {
     metadata.topics()[0].partitions().len()
 }
 
-/// Metrics that say nothing in a run without faults, without a canary, and without another configuration.
-const SILENT: [&str; 9] = [
+/// Metrics that say nothing in a run without faults, restarts, a canary, certificates, or another configuration.
+const SILENT: [&str; 11] = [
+    "restored_records_total",
+    "tls_certificate_expiry_timestamp_seconds",
     "config_reloads_total",
     "log_events_suppressed_total",
     "canary_verdicts_total",
@@ -358,6 +360,7 @@ fn metrics_of_a_running_instance_add_up() {
         text.contains(&format!("\n{PREFIX}consumer_lag_records{{"))
             && sum(&text, "consumer_lag_records") == 0.0
             && sum(&text, "kafka_connected_brokers") == 1.0
+            && text.contains(&format!("\n{PREFIX}kafka_broker_rtt_seconds{{"))
     };
     assert!(eventually(Duration::from_secs(20), told), "{}", instance.get("/metrics").1);
     let (status, text) = instance.get("/metrics");

@@ -54,6 +54,7 @@ fn every_registered_metric_is_in_the_table() {
         verdict("support", Decision::Block),
         Observation::Finding { policy: "SG08", severity: Severity::High, mode: Mode::Enforce },
         Observation::ResultSize { provider: None, bytes: 10 },
+        Observation::Redacted { policy: "SG11", spans: 3 },
         Observation::Bypass { fleet: "a".into(), kind: "started_despite_block" },
         Observation::Oversize { fleet: "a".into(), provider: None, action: Decision::Redact, removed: 5 },
         Observation::Assembly { provider: None, outcome: "final", fragments: 3 },
@@ -230,4 +231,75 @@ fn seconds_of_lag_are_those_of_the_partition_furthest_behind() {
     assert_eq!(lag().as_deref(), Some("0.5"), "what is not ours does not count");
     reporter.lag(b, 0, 0);
     assert_eq!(lag().as_deref(), Some("0"));
+}
+
+/// The value of a series, as it is exposed.
+fn value(m: &Metrics, series: &str) -> Option<f64> {
+    let prefix = format!("{PREFIX}{series} ");
+    m.text().lines().find_map(|line| line.strip_prefix(&prefix).map(|value| value.parse().unwrap()))
+}
+
+fn reporter() -> (Arc<Metrics>, Reporter) {
+    let (m, health) = (Arc::new(metrics()), Arc::new(Health::new(2, Duration::from_secs(300))));
+    let reporter = Reporter::new(&m, &health, &Settings::new("", "g", &["events", "more"]));
+    (m, reporter)
+}
+
+#[test]
+fn partitions_that_stall_are_counted_until_they_go_on_or_go() {
+    let (m, reporter) = reporter();
+    let [a, b] = [0, 1].map(|partition| PartitionId { topic: 0, partition });
+    let other = PartitionId { topic: 1, partition: 0 };
+    let stalled = |topic: &str| value(&m, &format!("stalled_partitions{{topic=\"{topic}\"}}"));
+    reporter.stalled(a, true);
+    assert_eq!(stalled("events"), None, "it is not ours");
+    [a, b, other].map(|at| reporter.phase(at, Some(PhaseKind::Live)));
+    assert_eq!(stalled("events"), Some(0.0));
+    [a, b, other].map(|at| reporter.stalled(at, true));
+    assert_eq!((stalled("events"), stalled("more")), (Some(2.0), Some(1.0)));
+    reporter.stalled(a, false);
+    assert_eq!(stalled("events"), Some(1.0));
+    reporter.phase(b, Some(PhaseKind::Restoring));
+    reporter.phase(other, None);
+    assert_eq!((stalled("events"), stalled("more")), (Some(0.0), Some(0.0)));
+}
+
+#[test]
+fn figures_of_clients_are_those_of_all_workers() {
+    let (m, reporter) = reporter();
+    let bytes = |client: &str| value(&m, &format!("kafka_queue_bytes{{client=\"{client}\"}}"));
+    for (worker, client, n) in [(0, "consumer", 5), (1, "consumer", 7), (0, "producer", 1), (0, "consumer", 6)] {
+        reporter.queued(worker, client, n);
+    }
+    assert_eq!((bytes("consumer"), bytes("producer")), (Some(13.0), Some(1.0)));
+
+    let rtt = |broker: i32| value(&m, &format!("kafka_broker_rtt_seconds{{broker=\"{broker}\"}}"));
+    let told = |worker, of: &[(i32, u64)]| {
+        let p99 = of.iter().map(|(broker, ms)| (*broker, Duration::from_millis(*ms))).collect();
+        reporter.round_trips(worker, &p99);
+    };
+    told(0, &[(1, 4), (2, 250)]);
+    told(1, &[(1, 500), (3, 20)]);
+    assert_eq!([1, 2, 3].map(rtt), [Some(0.5), Some(0.25), Some(0.02)], "the slowest of the workers");
+    told(1, &[(3, 20)]);
+    told(0, &[(1, 8)]);
+    assert_eq!([1, 2, 3].map(rtt), [Some(0.008), None, Some(0.02)], "a broker that is asked nothing says nothing");
+    told(0, &[]);
+    told(1, &[]);
+    assert_eq!([1, 2, 3].map(rtt), [None; 3]);
+
+    reporter.partitions(0, 12);
+    reporter.replayed(3);
+    reporter.replayed(4);
+    assert_eq!(value(&m, "topic_partitions{topic=\"events\"}"), Some(12.0));
+    assert_eq!(value(&m, "restored_records_total"), Some(7.0));
+}
+
+#[test]
+fn places_that_policies_change_add_up_by_policy() {
+    let m = metrics();
+    let redacted = |policy, spans| Observation::Redacted { policy, spans };
+    m.observe(&[redacted("SG11", 2), redacted("SG01", 1)]);
+    m.observe(&[redacted("SG11", 3)]);
+    assert_eq!((m.redactions.get(["SG11"]), m.redactions.get(["SG01"])), (5, 1));
 }

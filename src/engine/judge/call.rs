@@ -110,6 +110,7 @@ impl<'a, 'r> Run<'a, 'r> {
 
         let mut record = None;
         let mut published = digest;
+        let made = if draft.fold().1 == Decision::Redact { report.edits.as_slice() } else { &[] };
         let wanted = call.executor == Executor::Client || self.engine.settings.redacted.provider_calls;
         if cut.is_none() && wanted && draft.fold().1 < Decision::Block {
             let changed = match (draft.fold().1, report.edits.is_empty()) {
@@ -145,9 +146,7 @@ impl<'a, 'r> Run<'a, 'r> {
         }
         let record = record.and_then(|emission| self.fits(&mut draft, emission));
         let action = self.emit(draft);
-        if let (Some(_), Some(emission)) = (action, record) {
-            self.push(emission);
-        }
+        self.publish(action.is_some(), record, made);
         if let (Some(echo), Some(call)) = (echo, session.call_mut(n)) {
             call.said = Some(echo);
         }

@@ -475,9 +475,7 @@ impl<'a, 'r> Run<'a, 'r> {
             }
             said &= self.emit(held.draft).is_some();
         }
-        if let (true, Some(copy)) = (said, copy) {
-            self.push(copy);
-        }
+        self.publish(said, copy, &edits);
     }
 }
 

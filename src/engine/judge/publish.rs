@@ -13,6 +13,7 @@ use crate::engine::verdict::{
 use crate::engine::wire::Envelope;
 use crate::engine::{Emission, Engine, Input, Millis, Observation, Payload, To};
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The part of a value that a dead letter keeps when the whole does not fit.
@@ -255,6 +256,18 @@ impl<'a, 'r> Run<'a, 'r> {
     pub(super) fn push(&mut self, emission: Emission) {
         self.emitted += emission.size() as u64;
         self.out.emissions.push(emission);
+    }
+
+    /// Publishes a copy whose verdict was written, and tells whose edits it carries.
+    pub(super) fn publish(&mut self, said: bool, copy: Option<Emission>, edits: &[Edit<'r>]) {
+        let (true, Some(copy)) = (said, copy) else { return };
+        let mut spans: BTreeMap<&'static str, u64> = BTreeMap::new();
+        for policy in edits.iter().filter_map(|edit| edit.by) {
+            *spans.entry(policy).or_default() += 1;
+        }
+        let told = spans.into_iter().map(|(policy, spans)| Observation::Redacted { policy, spans });
+        self.out.observations.extend(told);
+        self.push(copy);
     }
 
     /// Whether the profile under which a draft is made only observes.

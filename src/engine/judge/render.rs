@@ -49,9 +49,7 @@ impl<'a, 'r> Run<'a, 'r> {
         let edits = self.shown(rendered, &mut draft, report.edits);
         let copy = if self.withholds(&draft) { None } else { self.copy(&mut draft, envelope, input, &edits) };
         let said_it = self.emit(draft).is_some();
-        if let (true, Some(copy)) = (said_it, copy) {
-            self.push(copy);
-        }
+        self.publish(said_it, copy, &edits);
         session.head().said |= said;
     }
 

@@ -171,9 +171,7 @@ impl<'a, 'r> Run<'a, 'r> {
             None
         };
         let said = self.emit(draft).is_some();
-        if let (true, Some(copy)) = (said, copy) {
-            self.push(copy);
-        }
+        self.publish(said, copy, &edits);
         session.head().said |= bits;
     }
 

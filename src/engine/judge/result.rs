@@ -102,9 +102,7 @@ impl<'a, 'r> Run<'a, 'r> {
         let settled = Settled { first_seen, copied, own: true, said: Said::of(result, found) };
         self.settle(session, &content, (&draft, &edits), settled);
         let said_it = self.emit(draft).is_some();
-        if let (true, Some(copy)) = (said_it, copy) {
-            self.push(copy);
-        }
+        self.publish(said_it, copy, &edits);
         session.head().said |= said;
         mark_answered(session, found);
     }

@@ -149,7 +149,7 @@ pub(super) fn lowered<'r>(
     settle: Settle<'_>,
 ) -> Result<Vec<Change>, NotExact> {
     let mut groups: BTreeMap<(usize, Place), Group<'r>> = BTreeMap::new();
-    for Edit { span, with } in edits {
+    for Edit { span, with, .. } in edits {
         let span = unsliced(*span, root);
         let place = place(span.layer, root)?;
         let change = Change { start: span.start as usize, end: span.end as usize, with: with.clone() };
@@ -262,7 +262,7 @@ mod tests {
         let len = inner.len() as u32;
         let edits: Vec<Edit<'_>> = (0..COUNT)
             .map(|n| layer(Span { layer: text, start: n * len, end: (n + 1) * len }))
-            .map(|string| Edit { span: Span { layer: string, start: 1, end: 3 }, with: b"x".to_vec() })
+            .map(|string| Edit::new(Span { layer: string, start: 1, end: 3 }, b"x".to_vec()))
             .collect();
         WALKED.set(0);
         assert!(can_merge(record, &edits, &|_| false));

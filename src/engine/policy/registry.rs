@@ -40,6 +40,7 @@ macro_rules! registry {
                     {
                         report.speak(*speaker);
                         policy.check(subject, view, report);
+                        report.sign();
                     })+
                 }
                 report.findings.sort_by_key(|finding| finding.policy.number);

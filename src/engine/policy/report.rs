@@ -138,6 +138,14 @@ impl<'r> Report<'r> {
         self.speaker = Some(speaker);
     }
 
+    /// What was asked for since somebody else spoke is the speaker's.
+    pub(super) fn sign(&mut self) {
+        let by = self.speaker.map(|speaker| speaker.meta.code);
+        for edits in [&mut self.edits, &mut self.cuts] {
+            edits.iter_mut().rev().take_while(|edit| edit.by.is_none()).for_each(|edit| edit.by = by);
+        }
+    }
+
     /// Reports a violation of a rule of the policy that is speaking, with the effect that the profile and the
     /// rule's own setting give it. Answers what the finding comes to after the policy's mode: edits are
     /// wanted if and only if that is [`Decision::Redact`].

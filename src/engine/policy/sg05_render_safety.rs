@@ -293,7 +293,7 @@ fn change<'r>(layer: &'r Layer<'r>, with: &[u8]) -> Option<Edit<'r>> {
     }
     let (end, with) = (old.len() - tail, with.get(start..with.len() - tail)?);
     let span = Span { layer, start: start as u32, end: end as u32 };
-    (start < end || !with.is_empty()).then(|| Edit { span, with: with.to_vec() })
+    (start < end || !with.is_empty()).then(|| Edit::new(span, with.to_vec()))
 }
 
 /// The text with a mark, as long, in the place of every lone surrogate.

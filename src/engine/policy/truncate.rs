@@ -83,7 +83,7 @@ pub fn value<'r>(bump: &'r Bump, value: Value<'r>, bound: Bound) -> Vec<Edit<'r>
     }
     .unwrap_or_else(|| {
         let with = strings::stand_in(value.span().len(), bound.cap, value.kind());
-        vec![Edit { span: value.span(), with }]
+        vec![Edit::new(value.span(), with)]
     })
 }
 

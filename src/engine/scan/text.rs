@@ -48,7 +48,7 @@ impl<'r> Text<'r> {
     }
     /// A replacement of a range of it.
     pub fn edit(&self, start: usize, end: usize, with: Vec<u8>) -> Edit<'r> {
-        Edit { span: self.span(start, end), with }
+        Edit::new(self.span(start, end), with)
     }
     pub fn span(&self, start: usize, end: usize) -> Span<'r> {
         Span { layer: self.layer, start: start as u32, end: end as u32 }

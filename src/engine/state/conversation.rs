@@ -428,6 +428,11 @@ impl Call {
     pub fn is_open(&self) -> bool {
         matches!(self.status, CallStatus::Open | CallStatus::Closed(_))
     }
+    /// A client may run it, and no result came yet.
+    pub fn awaits_result(&self) -> bool {
+        let may_run = self.action.is_some_and(|action| action < Decision::Block) && !self.cancelled;
+        may_run && self.status == CallStatus::Final && self.executor == Executor::Client && !self.answered
+    }
     /// A copy of everything but the text.
     pub(super) fn without_text(&self) -> Self {
         Self {

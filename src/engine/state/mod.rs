@@ -69,6 +69,8 @@ pub struct At {
 pub struct Stats {
     pub conversations: u64,
     pub open_calls: u64,
+    /// Calls that a client may run, and whose result has not come.
+    pub unanswered: u64,
     pub bytes: u64,
 }
 
@@ -170,7 +172,8 @@ impl PartitionState {
         Ok(())
     }
     pub fn stats(&self) -> Stats {
-        Stats { conversations: self.conversations.len() as u64, open_calls: self.totals.open, bytes: self.totals.bytes }
+        let Totals { bytes, open, unanswered } = self.totals;
+        Stats { conversations: self.conversations.len() as u64, open_calls: open, unanswered, bytes }
     }
     pub fn get(&self, key: ConvKey) -> Option<&Conversation> {
         self.conversations.get(&key).map(|s| &s.conversation)

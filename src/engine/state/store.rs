@@ -49,11 +49,13 @@ impl Hasher for KeyHasher {
 
 pub(super) type ByKey<T> = std::collections::HashMap<ConvKey, T, BuildHasherDefault<KeyHasher>>;
 
-/// Bytes and open calls, of one conversation or of all.
+/// Bytes and calls, of one conversation or of all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Totals {
     pub bytes: u64,
     pub open: u64,
+    /// See [`Call::awaits_result`].
+    pub unanswered: u64,
 }
 
 impl Totals {
@@ -61,6 +63,7 @@ impl Totals {
     pub fn swap(&mut self, old: Totals, new: Totals) {
         self.bytes = (self.bytes + new.bytes).saturating_sub(old.bytes);
         self.open = (self.open + new.open).saturating_sub(old.open);
+        self.unanswered = (self.unanswered + new.unanswered).saturating_sub(old.unanswered);
     }
 }
 
@@ -92,6 +95,7 @@ pub(super) struct Index {
     pub open: BTreeSet<(u32, u32)>,
     /// Open calls of each exchange, definitions of each toolset: how many.
     pub open_in: BTreeMap<u32, usize>,
+    pub unanswered: u64,
     pub tools_in: BTreeMap<u32, usize>,
     /// Bytes of definitions: of requests, and of those that came late.
     pub defined: [u64; 2],
@@ -114,6 +118,7 @@ pub(super) struct Mark {
     id: Option<u64>,
     item: Option<u64>,
     open: bool,
+    unanswered: bool,
     judged: bool,
     bytes: u64,
 }
@@ -183,6 +188,7 @@ impl Mark {
             id: (!id.is_empty()).then(|| id_hash(id)),
             item: (!item.is_empty()).then(|| id_hash(item)),
             open: call.is_open(),
+            unanswered: call.awaits_result(),
             judged: call.action.is_some(),
             bytes: call_bytes(call),
         }
@@ -197,6 +203,7 @@ impl Index {
         }
         if let Some(old) = old {
             self.bytes -= old.bytes;
+            self.unanswered -= u64::from(old.unanswered);
             self.by_slot.remove(&(old.exchange, old.slot, n));
             if self.open.remove(&(old.exchange, n)) {
                 one_less(&mut self.open_in, old.exchange);
@@ -211,6 +218,7 @@ impl Index {
         }
         if let Some(new) = new {
             self.bytes += new.bytes;
+            self.unanswered += u64::from(new.unanswered);
             self.by_slot.insert((new.exchange, new.slot, n));
             if new.open {
                 self.open.insert((new.exchange, n));
@@ -291,7 +299,8 @@ impl Stored {
         stored
     }
     pub fn totals(&self) -> Totals {
-        Totals { bytes: self.index.bytes, open: self.index.open.len() as u64 }
+        let Index { bytes, unanswered, .. } = self.index;
+        Totals { bytes, open: self.index.open.len() as u64, unanswered }
     }
     pub fn place(&self) -> Place {
         let calls = &self.conversation.calls;

@@ -18,7 +18,7 @@ use crate::runtime::logs::init_logs;
 use crate::runtime::reload::{self, Reloader, Source};
 use crate::runtime::reporter::Reporter;
 use crate::runtime::settings::Settings;
-use crate::runtime::telemetry::Metrics;
+use crate::runtime::telemetry::{Metrics, float};
 use crate::runtime::worker::{Ended, Stop, Telemetry};
 use crate::runtime::{kafka, service};
 use std::sync::Arc;
@@ -45,6 +45,9 @@ pub fn run(global: &Global, _args: &Args) -> Result<Exit, Failure> {
     let metrics = new_metrics()?;
     reload::loaded(&metrics, &engine_settings.policy);
     reload::said(&config.break_glass);
+    for (role, at) in kafka::certificates::expiries(&settings) {
+        metrics.certificate_expiry.set([role], float(at));
+    }
     metrics.describe(&kafka::tap::version(), &engine_settings.policy.bundle, checked.policy_digest());
     let max_poll = settings.properties.get("max.poll.interval.ms").and_then(|v| v.parse().ok());
     let health = Arc::new(Health::new(settings.workers, max_poll.map_or(MAX_POLL, Duration::from_millis)));

@@ -25,8 +25,8 @@ use rdkafka::message::{Header, Message, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer, ProducerContext};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
-use super::{is_denied, is_fenced, is_generation, is_transport};
-use crate::runtime::port::{Cause, Commit, Ledger, PortError, Positions, Publish, Target};
+use super::{figures, is_denied, is_fenced, is_generation, is_transport};
+use crate::runtime::port::{Cause, Commit, Figures, Ledger, PortError, Positions, Publish, Target};
 use crate::runtime::settings::{Settings, state_topic};
 
 /// How many records are queued between two looks at the delivery reports.
@@ -38,6 +38,7 @@ struct Reports {
     transport: AtomicBool,
     /// The first record that was not delivered.
     failure: Mutex<Option<Cause>>,
+    figures: Mutex<Option<Figures>>,
 }
 
 struct Context(Arc<Reports>);
@@ -54,7 +55,11 @@ impl ClientContext for Context {
         }
     }
 
-    fn stats_raw(&self, _statistics: &[u8]) {}
+    fn stats_raw(&self, statistics: &[u8]) {
+        if let Some(found) = figures::read(statistics) {
+            *self.0.figures.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
+        }
+    }
 }
 
 impl ProducerContext for Context {
@@ -299,6 +304,10 @@ impl Ledger for KafkaLedger {
 
     fn bury(&mut self, who: &ConsumerGroupMetadata, limit: Duration) -> Result<(), PortError> {
         self.bury_for(Some(who), limit)
+    }
+
+    fn figures(&self) -> Option<Figures> {
+        self.reports.figures.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

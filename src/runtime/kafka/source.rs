@@ -31,8 +31,12 @@ struct Shared {
     events: VecDeque<Inbound>,
     /// What the client was told to read; anything else may not be taken from it again.
     started: BTreeSet<PartitionId>,
-    ends: BTreeMap<PartitionId, i64>,
+    /// Where a log ends, and how many records before that were not fetched yet.
+    ends: BTreeMap<PartitionId, (i64, i64)>,
     brokers: Option<usize>,
+    /// Partitions of input topics.
+    widths: BTreeMap<u16, i32>,
+    queued: Option<u64>,
 }
 
 struct Context {
@@ -90,11 +94,19 @@ impl ClientContext for Context {
         }
         let mut shared = self.shared();
         shared.brokers = Some(up);
+        // All partitions are fetched into one queue, whose size each of them gives for its own.
+        let all = statistics.topics.values().flat_map(|t| t.partitions.values());
+        shared.queued = Some(all.map(|p| p.fetchq_size).max().unwrap_or(0));
         for (topic, partitions) in &statistics.topics {
             for partition in partitions.partitions.values().filter(|p| p.desired && p.ls_offset >= 0) {
                 if let Some(at) = self.id(topic, partition.partition) {
-                    shared.ends.insert(at, partition.ls_offset);
+                    let unfetched = (partition.ls_offset - partition.next_offset).max(0);
+                    shared.ends.insert(at, (partition.ls_offset, unfetched));
                 }
+            }
+            let known = partitions.partitions.values().filter(|p| p.partition >= 0 && !p.unknown).count();
+            if let (Some(at), Ok(known @ 1..)) = (self.id(topic, 0), i32::try_from(known)) {
+                shared.widths.insert(at.topic, known);
             }
         }
     }
@@ -344,6 +356,9 @@ impl Source for KafkaSource {
         }
         let has = self.consumer()?.fetch_metadata(Some(input), limit).ok();
         let has = has.and_then(|m| m.topics().first().map(|t| t.partitions().len())).unwrap_or(0);
+        if let Ok(has @ 1..) = i32::try_from(has) {
+            self.context.shared().widths.insert(topic, has);
+        }
         let topics: Vec<String> = counts
             .iter()
             .filter(|(_, count)| *count < has)
@@ -378,7 +393,19 @@ impl Source for KafkaSource {
     }
 
     fn end(&self, at: PartitionId) -> Option<i64> {
-        self.context.shared().ends.get(&at).copied()
+        self.context.shared().ends.get(&at).map(|(end, _)| *end)
+    }
+
+    fn unfetched(&self, at: PartitionId) -> Option<i64> {
+        self.context.shared().ends.get(&at).map(|(_, unfetched)| *unfetched)
+    }
+
+    fn partitions(&self, topic: u16) -> Option<i32> {
+        self.context.shared().widths.get(&topic).copied()
+    }
+
+    fn queued(&self) -> Option<u64> {
+        self.context.shared().queued
     }
 
     fn brokers(&self) -> Option<usize> {

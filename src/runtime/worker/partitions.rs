@@ -115,6 +115,7 @@ where
             touched: false,
             first,
             stale,
+            waits: None,
         };
         let opened = if first { open(&mut self.ports.ledger, &self.ports.clock, &mut self.batch) } else { Ok(()) };
         if first {

@@ -143,7 +143,7 @@ fn leave_out<'r>(
     let marker = truncate::parts_marker(blocks.len() - kept, blocks.len(), omitted.len());
     let comma = if kept > 0 { "," } else { "" };
     let with = format!("{comma}{{\"type\":\"{kind}\",\"text\":\"{marker}\"}}").into_bytes();
-    edits.push(Edit { span: omitted, with });
+    edits.push(Edit::new(omitted, with));
     Some(edits)
 }
 

@@ -28,7 +28,7 @@ impl<'r> Wrapper<'r> {
     pub fn edits(self) -> [Edit<'r>; 2] {
         let span = self.content.span();
         let at = |offset| Span { start: offset, end: offset, ..span };
-        [Edit { span: at(span.start), with: self.prefix }, Edit { span: at(span.end), with: b"}".to_vec() }]
+        [Edit::new(at(span.start), self.prefix), Edit::new(at(span.end), b"}".to_vec())]
     }
 }
 

@@ -48,7 +48,7 @@ fn anthropic<'r>(result: &ResultItem<'r>) -> Vec<Edit<'r>> {
     let is_blank = |value: &Value<'_>| value.text().is_some_and(|text| text.trim_ascii().is_empty());
     let begin = |value: Value<'r>, with| insert(value, value.span().start + 1, with);
     let said = match content.kind() {
-        Kind::Null => Some(Edit { span: content.span(), with: text().into_bytes() }),
+        Kind::Null => Some(Edit::new(content.span(), text().into_bytes())),
         Kind::String => is_blank(&content).then(|| begin(content, ERROR_PREFIX.to_owned())),
         Kind::Array => match content.items().next() {
             None => Some(begin(content, format!("{{\"type\":\"text\",\"text\":{}}}", text()))),
@@ -64,13 +64,13 @@ fn anthropic<'r>(result: &ResultItem<'r>) -> Vec<Edit<'r>> {
 }
 
 fn insert<'r>(value: Value<'r>, at: u32, with: String) -> Edit<'r> {
-    Edit { span: Span { start: at, end: at, ..value.span() }, with: with.into_bytes() }
+    Edit::new(Span { start: at, end: at, ..value.span() }, with.into_bytes())
 }
 
 /// Replaces a member's value, or adds the member.
 fn set<'r>(object: Value<'r>, value: Option<Value<'r>>, name: &str, with: &str) -> Edit<'r> {
     match value {
-        Some(value) => Edit { span: value.span(), with: with.as_bytes().to_vec() },
+        Some(value) => Edit::new(value.span(), with.as_bytes().to_vec()),
         None => {
             let comma = if object.members().next().is_some() { "," } else { "" };
             insert(object, object.span().end.saturating_sub(1), format!("{comma}\"{name}\":{with}"))
@@ -105,7 +105,7 @@ fn gemini(response: Value<'_>) -> Option<Vec<Edit<'_>>> {
     if let (Some((name, _)), None) = (members.next(), members.next())
         && (name.is("output") || name.is("result"))
     {
-        return Some(vec![Edit { span: name.span(), with: b"\"error\"".to_vec() }]);
+        return Some(vec![Edit::new(name.span(), b"\"error\"".to_vec())]);
     }
     let span = response.span();
     Some(vec![insert(response, span.start, "{\"error\":".to_owned()), insert(response, span.end, "}".to_owned())])

@@ -91,7 +91,7 @@ pub(super) fn check_result<'r>(subject: &ResultSubject<'_, 'r>, report: &mut Rep
     if report.find(&RESPONSE_NOT_OBJECT, place, Evidence::None) == Decision::Redact {
         let span = content.span();
         let at = |offset| Span { start: offset, end: offset, ..span };
-        report.edit(Edit { span: at(span.start), with: b"{\"result\":".to_vec() });
-        report.edit(Edit { span: at(span.end), with: b"}".to_vec() });
+        report.edit(Edit::new(at(span.start), b"{\"result\":".to_vec()));
+        report.edit(Edit::new(at(span.end), b"}".to_vec()));
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn document<'r>(bump: &'r Bump, root: Value<'r>, bound: Bound) -> Opt
         cap -= space;
     } else {
         let around = [span(layer, 0, body.start as usize), span(layer, body.end as usize, layer.bytes.len())];
-        edits.extend(around.into_iter().filter(|s| !s.is_empty()).map(|span| Edit { span, with: Vec::new() }));
+        edits.extend(around.into_iter().filter(|s| !s.is_empty()).map(|span| Edit::new(span, Vec::new())));
     }
     if body.len() > cap {
         edits.extend(tree(bump, root, bound.of(cap))?);
@@ -173,7 +173,7 @@ impl<'r> Tails<'r> {
             with.extend_from_slice(&entry);
             with.push(b'}');
         }
-        self.edits.push(Edit { span: rest, with });
+        self.edits.push(Edit::new(rest, with));
     }
 }
 

@@ -62,7 +62,7 @@ pub(super) fn plain<'r>(layer: &'r Layer<'r>, bound: Bound, rest: Rest) -> Edit<
     let start = before_escape(text, floor(text, head));
     let end = behind_escape(text, ceil(text, text.len().saturating_sub(tail))).max(start);
     let with = marker(&text[start..end], text.len(), rest, reserved);
-    Edit { span: span(layer, start, end), with: with.into_bytes() }
+    Edit::new(span(layer, start, end), with.into_bytes())
 }
 
 /// Cuts a string literal so that its bytes, quotes and escapes included, are at most the cap.
@@ -100,7 +100,7 @@ pub(super) fn literal<'r>(bump: &'r Bump, value: Value<'r>, bound: Bound) -> Opt
     let start = before_escape(text, start);
     let end = behind_escape(text, end).max(start);
     let with = marker(&text[start..end], text.len(), Rest::Lines, reserved);
-    Some(vec![Edit { span: span(layer, start, end), with: with.into_bytes() }])
+    Some(vec![Edit::new(span(layer, start, end), with.into_bytes())])
 }
 
 /// A JSON value of the same kind in place of one that cannot be cut; of another only where a number is too long.
