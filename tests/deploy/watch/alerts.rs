@@ -236,9 +236,10 @@ fn pipeline() -> Vec<Alert> {
         sample(&m::consumer_lag_records, "", &[&[TOPIC, ("partition", partition)], more].concat(), values)
     };
     let by = &["job", "topic"];
-    let known = rule(&m::consumer_lag_records).over("max_over_time", "1h");
     let waiting = || rule(&m::consumer_lag_records).now();
-    let place = &["job", "instance", "topic"];
+    let owned = |more: &[(&str, &str)], values| sample(&m::assigned_partitions, "", &[&[TOPIC], more].concat(), values);
+    let exist = |values| sample(&m::topic_partitions, "", &[TOPIC], values);
+    let stalled = |values| vec![sample(&m::stalled_partitions, "", &[TOPIC], values)];
     let paused = |reason, values| vec![sample(&m::partitions_paused, "", &[("reason", reason)], values)];
     let open = |values| vec![sample(&m::transaction_open, "", &[], values)];
     let ended = |outcome, values| sample(&m::transactions, "", &[("outcome", outcome)], values);
@@ -251,49 +252,28 @@ fn pipeline() -> Vec<Alert> {
             name: "PartitionsUnowned",
             hold: "5m",
             severity: Severity::Page,
-            summary: "{{ $labels.topic }}: partitions that were read in this hour have no owner now; nothing in them is judged.",
-            expr: rule(&m::assigned_partitions)
-                .now()
-                .sum(by)
-                .below_of(known.count(&["job", "topic", "partition"]).count(by)),
+            summary: "{{ $labels.topic }}: partitions have no owner; nothing in them is judged.",
+            expr: rule(&m::assigned_partitions).now().sum(by).below_of(rule(&m::topic_partitions).now().max(by)),
             fires: Case::fires(
-                "the second instance went, and nobody took its partition",
-                "20m",
+                "the second instance went, and nobody took its partitions",
+                "30m",
                 &[TOPIC],
-                vec![
-                    sample(&m::assigned_partitions, "", &[TOPIC], "1x30"),
-                    lag("0", &[], "0x30"),
-                    lag("1", SECOND, "0x10 _x20"),
-                ],
+                vec![owned(&[], "2x40"), owned(SECOND, "2x10 _x30"), exist("4x40")],
             ),
             silent: Case::silent(
-                "the first took it",
-                "20m",
-                vec![
-                    sample(&m::assigned_partitions, "", &[TOPIC], "1x10 2x20"),
-                    lag("0", &[], "0x30"),
-                    lag("1", SECOND, "0x10 _x20"),
-                    lag("1", &[], "_x10 0x20"),
-                ],
+                "the first took them, and later two that are new",
+                "40m",
+                vec![owned(&[], "2x10 4x8 6x40"), owned(SECOND, "2x10 _x50"), exist("4x16 6x40")],
             ),
         },
         Alert {
             name: "Stalled",
             hold: "5m",
             severity: Severity::Page,
-            summary: "{{ $labels.instance }} reads nothing of {{ $labels.topic }}, where records wait.",
-            expr: waiting().sum(place).above(0.0).unless(rule(&m::records_consumed).rate("5m").sum(place).above(0.0)),
-            fires: Case::fires(
-                "records wait, none is read",
-                "20m",
-                &[a, TOPIC],
-                vec![lag("0", &[], "10x30"), consumed("100x30")],
-            ),
-            silent: Case::silent(
-                "records wait, and are read",
-                "20m",
-                vec![lag("0", &[], "10x30"), consumed("0+100x30")],
-            ),
+            summary: "{{ $labels.instance }} does not go on in partitions of {{ $labels.topic }}, where records wait.",
+            expr: rule(&m::stalled_partitions).now().max(&["job", "instance", "topic"]).above(0.0),
+            fires: Case::fires("one of many stands", "20m", &[a, TOPIC], stalled("0x5 1x30")),
+            silent: Case::silent("one stood during an outage", "20m", stalled("0x5 4x3 0x30")),
         },
         Alert {
             name: "LagGrowing",

@@ -206,10 +206,17 @@ fn enforcement() -> Dashboard {
                         "Findings by policy, in range",
                         "Findings of enforced policies, and of those in monitor mode.",
                     )
-                    .sized(12, 9)
+                    .sized(8, 9)
                     .shows(some_in_range(panel(&m::findings), &["policy", "mode"]), "{{policy}} {{mode}}"),
+                    stack(
+                        "Places changed, by policy",
+                        "ops",
+                        "What policies replaced, cut, fenced or marked in published copies; blocks aside.",
+                    )
+                    .sized(8, 9)
+                    .shows(per_second(&m::redactions, &["policy"]), "{{policy}}"),
                     lines("Findings by severity", "ops", "All policies.")
-                        .sized(12, 9)
+                        .sized(8, 9)
                         .shows(per_second(&m::findings, &["severity"]), "{{severity}}"),
                 ],
             ),
@@ -306,6 +313,13 @@ fn pipeline() -> Dashboard {
                     )
                     .limits(10.0, 60.0)
                     .shows(panel(&m::poll_age).now().max(&["instance"]), "{{instance}}"),
+                    lines("Input partitions", "short", "As brokers tell them, and those that have an owner.")
+                        .sized(12, 7)
+                        .shows(panel(&m::topic_partitions).now().max(&["topic"]), "{{topic}}")
+                        .shows(now(&m::assigned_partitions, &["topic"]), "{{topic}} assigned"),
+                    lines("Stalled partitions", "short", "Records wait, and none was committed for 30 s.")
+                        .sized(12, 7)
+                        .shows(now(&m::stalled_partitions, &["instance"]), "{{instance}}"),
                 ],
             ),
             (
@@ -353,6 +367,12 @@ fn pipeline() -> Dashboard {
                         .shows(now(&m::restore_remaining, &["instance"]), "{{instance}}"),
                     bars("Partitions restored, in range", "By instance.")
                         .shows(some_in_range(panel(&m::restore_duration).counts(), &["instance"]), "{{instance}}"),
+                    lines("Restore: records read", "ops", "Changelog records that were read back.")
+                        .sized(12, 7)
+                        .shows(all(&m::restored_records, &["instance"]), "{{instance}}"),
+                    stack("Calls without a result", "short", "Held in state; a client may run them, or runs them.")
+                        .sized(12, 7)
+                        .shows(now(&m::unanswered_calls, &["instance"]), "{{instance}}"),
                 ],
             ),
             (
@@ -395,6 +415,25 @@ fn pipeline() -> Dashboard {
                         .shows(all(&m::log_events_suppressed, &["instance"]), "{{instance}}"),
                     lines("Connected brokers", "none", "Of several workers the fewest.")
                         .shows(panel(&m::connected_brokers).now().min(&["instance"]), "{{instance}}"),
+                    lines(
+                        "Round trip to brokers, p99",
+                        "s",
+                        "What producers ask of a broker; nothing: they asked nothing.",
+                    )
+                    .shows(panel(&m::broker_rtt).now().max(&["broker"]), "broker {{broker}}"),
+                    stack(
+                        "Bytes inside Kafka clients",
+                        "bytes",
+                        "Fetched and not read yet; written and not acknowledged yet.",
+                    )
+                    .shows(now(&m::queue_bytes, &["client"]), "{{client}}"),
+                    Panel::new(
+                        Draw::Bars,
+                        "Days until certificates end",
+                        "d",
+                        "Of the files that instances were started with.",
+                    )
+                    .shows(panel(&m::certificate_expiry).now().min(&["role"]).left().by(86_400.0), "{{role}}"),
                 ],
             ),
         ],

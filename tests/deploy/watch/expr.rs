@@ -278,6 +278,11 @@ impl Expr {
         let text = format!("time() - {}", self.inner());
         self.with(text)
     }
+    /// Seconds until a time that a gauge tells.
+    pub fn left(self) -> Expr {
+        let text = format!("{} - time()", self.inner());
+        self.with(text)
+    }
     /// Nothing counted is zero.
     pub fn or_zero(self) -> Expr {
         assert!(self.labels.is_empty(), "{}", self.text);

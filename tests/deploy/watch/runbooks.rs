@@ -8,7 +8,7 @@ use super::{RUNBOOKS, dashboards};
 use crate::files::root;
 
 /// Programs of others that a runbook may name.
-const OTHERS: [&str; 4] = ["kubectl", "helm", "curl", "kafka-transactions.sh"];
+const OTHERS: [&str; 5] = ["kubectl", "helm", "curl", "kafka-transactions.sh", "openssl"];
 const HEADINGS: [&str; 4] = ["Means", "Look first", "Do", "Undo"];
 const SECTIONS: [&str; 12] = [
     "kafka",

@@ -430,6 +430,7 @@ fn shown(value: f64, unit: &str) -> String {
         "bytes" => scaled(1024.0, [" B", " KiB", " MiB", " GiB"]),
         "Bps" => scaled(1000.0, [" B/s", " kB/s", " MB/s", " GB/s"]),
         "ops" => format!("{}/s", digits(value)),
+        "d" => format!("{} d", digits(value)),
         _ => scaled(1000.0, ["", " k", " M", " G"]),
     }
 }

@@ -146,6 +146,7 @@ pub fn configuration() -> Vec<Alert> {
         let labels = [("version", number), ("revision", "r"), ("librdkafka", "2")];
         sample(&m::build_info, "", &[&labels, more].concat(), "1x120")
     };
+    let certificate = |values| vec![sample(&m::certificate_expiry, "", &[("role", "kafka_client")], values)];
     let overflow = |values| vec![sample(&m::label_overflow, "", &[("label", "fleet")], values)];
     let canary = |result, values| sample(&m::canary_verdicts, "", &[("result", result)], values);
     let rounds = |results| rule(&m::canary_verdicts).of("result", results).increase("15m").sum(&["job"]).above(0.0);
@@ -213,6 +214,20 @@ pub fn configuration() -> Vec<Alert> {
             expr: skew(&m::build_info, "version"),
             fires: Case::fires("two versions", "90m", &[], vec![version("0.1.0", &[]), version("0.2.0", SECOND)]),
             silent: Case::silent("one version", "90m", vec![version("0.1.0", &[]), version("0.1.0", SECOND)]),
+        },
+        Alert {
+            name: "CertificateExpires",
+            hold: "10m",
+            severity: Severity::Ticket,
+            summary: "{{ $labels.instance }} was started with a certificate ({{ $labels.role }}) that ends within two weeks.",
+            expr: rule(&m::certificate_expiry).now().min(&["job", "instance", "role"]).left().below(14.0 * 86_400.0),
+            fires: Case::fires(
+                "in thirteen days",
+                "30m",
+                &[("instance", "a:9464"), ("role", "kafka_client")],
+                certificate("1123200x40"),
+            ),
+            silent: Case::silent("in fifteen days", "30m", certificate("1296000x40")),
         },
         Alert {
             name: "LabelOverflow",
