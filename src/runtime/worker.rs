@@ -398,12 +398,11 @@ where
         self.last_tick = at;
         let wall = self.ports.clock.wall();
         self.tell();
+        self.look_for_stalls();
         let Self { ports, phases, batch, out, judge, telemetry, settings, .. } = self;
         for (&at, phase) in phases.iter_mut() {
             let Phase::Live(live) = phase else { continue };
-            let end = ports.source.end(at);
-            telemetry.stalled(at, live.stalled(ports.clock.now(), end, ports.source.unfetched(at)));
-            if let Some(end) = end {
+            if let Some(end) = ports.source.end(at) {
                 // The end is some seconds old, and a record read since then does not wait.
                 let records = if live.at_end { 0 } else { (end - live.next).max(0) };
                 let age = live.last.filter(|_| records > 0).map_or(0, |last| (wall - last).max(0));

@@ -190,15 +190,23 @@ fn the_commands_give_each_role_what_it_needs() {
     for role in [Role::Gate, Role::Producer] {
         assert_eq!(world.run(role, &["pins", "list"]).status.code(), Some(4), "{}", role.name());
     }
-    assert_eq!(service.stop().code(), Some(0), "{}", service.log());
-
-    let state = state_topic("agent.events");
     let one = |what: &str, operation: &str, topic: &str| {
         format!(
             "--bootstrap-server {} {what} --allow-principal User:sluicegate-service --operation {operation} --topic {topic}",
             world.broker.bootstrap
         )
     };
+    // What may no longer be written while it runs is waited for, and said.
+    let stalled = "sluicegate_stalled_partitions{";
+    let told = |metrics: &str| metrics.contains(stalled).then(|| sum(metrics, stalled));
+    service.get(world.port, "/metrics", |metrics| told(metrics) == Some(0.0));
+    world.acls(&one("--remove --force", "Write", "sluicegate.verdicts"));
+    service.get(world.port, "/metrics", |metrics| told(metrics) > Some(0.0));
+    world.acls(&one("--add", "Write", "sluicegate.verdicts"));
+    service.get(world.port, "/metrics", |metrics| told(metrics) == Some(0.0));
+    assert_eq!(service.stop().code(), Some(0), "{}", service.log());
+
+    let state = state_topic("agent.events");
     // What may not be written ends the service once there is something to write; it is not tried for ever.
     world.acls(&one("--remove --force", "Write", "sluicegate.verdicts"));
     let mut service = Running::start(world.r#as(Role::Service, &["run"]));

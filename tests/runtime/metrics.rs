@@ -236,7 +236,7 @@ fn seconds_of_lag_are_those_of_the_partition_furthest_behind() {
 /// The value of a series, as it is exposed.
 fn value(m: &Metrics, series: &str) -> Option<f64> {
     let prefix = format!("{PREFIX}{series} ");
-    m.text().lines().find_map(|line| line.strip_prefix(&prefix).map(|value| value.parse().unwrap()))
+    m.text().lines().find_map(|line| line.strip_prefix(&prefix).map(|value| value.parse().expect("a number")))
 }
 
 fn reporter() -> (Arc<Metrics>, Reporter) {
@@ -253,9 +253,9 @@ fn partitions_that_stall_are_counted_until_they_go_on_or_go() {
     let stalled = |topic: &str| value(&m, &format!("stalled_partitions{{topic=\"{topic}\"}}"));
     reporter.stalled(a, true);
     assert_eq!(stalled("events"), None, "it is not ours");
-    [a, b, other].map(|at| reporter.phase(at, Some(PhaseKind::Live)));
+    [a, b, other].iter().for_each(|at| reporter.phase(*at, Some(PhaseKind::Live)));
     assert_eq!(stalled("events"), Some(0.0));
-    [a, b, other].map(|at| reporter.stalled(at, true));
+    [a, b, other].iter().for_each(|at| reporter.stalled(*at, true));
     assert_eq!((stalled("events"), stalled("more")), (Some(2.0), Some(1.0)));
     reporter.stalled(a, false);
     assert_eq!(stalled("events"), Some(1.0));

@@ -191,6 +191,7 @@ where
                     self.telemetry.alive(self.number, false, None);
                     self.telemetry.waits(self.number, &error.to_string());
                     self.tell_waiting();
+                    self.look_for_stalls();
                     self.pause(Duration::from_millis(500))?;
                 }
             }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Live, Worker};
+use super::{Live, Phase, Worker};
 use crate::runtime::judge::Judge;
 use crate::runtime::port::{Clock, Ledger, Restore, Source};
 
@@ -33,6 +33,17 @@ where
         for topic in (0..self.settings.inputs.len()).filter_map(|n| u16::try_from(n).ok()) {
             if let Some(partitions) = source.partitions(topic) {
                 told.partitions(topic, partitions);
+            }
+        }
+    }
+
+    /// Also while a producer is waited for, when nothing else of a partition is told.
+    pub(super) fn look_for_stalls(&mut self) {
+        let Self { ports, phases, telemetry, .. } = self;
+        let now = ports.clock.now();
+        for (&at, phase) in phases {
+            if let Phase::Live(live) = phase {
+                telemetry.stalled(at, live.stalled(now, ports.source.end(at), ports.source.unfetched(at)));
             }
         }
     }
@@ -97,7 +108,7 @@ mod tests {
     #[test]
     fn a_commit_begins_the_wait_anew() {
         let slow = |second: u64, live: &mut Live<()>| {
-            if second % 20 == 0 && second < 60 {
+            if second.is_multiple_of(20) && second < 60 {
                 live.next += 1;
                 live.committed += 1;
             }

@@ -268,12 +268,12 @@ fn pipeline() -> Vec<Alert> {
         },
         Alert {
             name: "Stalled",
-            hold: "5m",
+            hold: "2m",
             severity: Severity::Page,
             summary: "{{ $labels.instance }} does not go on in partitions of {{ $labels.topic }}, where records wait.",
             expr: rule(&m::stalled_partitions).now().max(&["job", "instance", "topic"]).above(0.0),
             fires: Case::fires("one of many stands", "20m", &[a, TOPIC], stalled("0x5 1x30")),
-            silent: Case::silent("one stood during an outage", "20m", stalled("0x5 4x3 0x30")),
+            silent: Case::silent("all stood for a minute", "7m", stalled("0x5 4x1 0x30")),
         },
         Alert {
             name: "LagGrowing",
