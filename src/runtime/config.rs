@@ -32,7 +32,7 @@ use crate::engine::Problem;
 use layers::{Tree, fitting, flatten, merged, put, unfit};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What a command needs of the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +85,7 @@ fn texts(files: &[PathBuf]) -> Result<Vec<(String, String)>, Vec<Problem>> {
     let (mut texts, mut problems) = (Vec::new(), Vec::new());
     for path in files {
         let name = path.display().to_string();
-        match std::fs::read_to_string(path) {
+        match read(path).and_then(|bytes| String::from_utf8(bytes).map_err(std::io::Error::other)) {
             Ok(text) => texts.push((name, text)),
             Err(e) => {
                 problems.push(problem("--config", format!("{name}: {}; give the path of a YAML file", reason(&e))));
@@ -93,6 +93,17 @@ fn texts(files: &[PathBuf]) -> Result<Vec<(String, String)>, Vec<Problem>> {
         }
     }
     if problems.is_empty() { Ok(texts) } else { Err(problems) }
+}
+
+/// A file's bytes. What may have no end, or wait for a writer, is refused: nobody could read it again.
+///
+/// # Errors
+/// It cannot be read, or is no file.
+pub fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(std::io::Error::other("not a regular file"));
+    }
+    std::fs::read(path)
 }
 
 /// As [`load`], with one file's text.

@@ -53,8 +53,32 @@ pub fn suppressed() -> u64 {
     SUPPRESSED.load(Ordering::Relaxed)
 }
 
+/// Ours and the Kafka client's. Other libraries see what records hold, and some write it down (an HTML parser every
+/// token), so of them only warnings are shown, and of that parser nothing.
+const SHOWN: [&str; 3] = ["sluicegate", "librdkafka", "rdkafka"];
+
 fn filter(level: &str) -> EnvFilter {
-    EnvFilter::try_new(level).unwrap_or_else(|_| EnvFilter::new("info"))
+    EnvFilter::try_new(directives(level)).unwrap_or_else(|_| EnvFilter::new("info"))
+}
+
+fn directives(level: &str) -> String {
+    let mut all = vec!["warn".to_owned()];
+    for part in level.split(',').map(str::trim) {
+        match part.split_once('=') {
+            Some((target, _)) if SHOWN.contains(&target.split("::").next().unwrap_or_default()) => {
+                all.push(part.to_owned());
+            }
+            Some(_) => {}
+            None => {
+                if matches!(part.to_ascii_lowercase().as_str(), "off" | "error") {
+                    all.push(part.to_owned());
+                }
+                all.extend(SHOWN.map(|target| format!("{target}={part}")));
+            }
+        }
+    }
+    all.extend(["html5ever=off", "markup5ever=off"].map(str::to_owned));
+    all.join(",")
 }
 
 /// What a place wrote in its window.
@@ -108,6 +132,26 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn no_level_shows_what_other_libraries_read() {
+        for level in ["trace", "debug", "info,html5ever=trace", "html5ever::tokenizer=trace,trace", "sluicegate=trace"]
+        {
+            let (sender, lines) = channel();
+            let writer = Mutex::new(Lines(sender));
+            let registry = tracing_subscriber::registry().with(filter(level)).with(fmt::layer().with_writer(writer));
+            tracing::subscriber::with_default(registry, || {
+                tracing::trace!(target: "html5ever::tokenizer", "marker");
+                tracing::error!(target: "markup5ever", "marker");
+                tracing::debug!(target: "another", "marker");
+                tracing::info!(target: "sluicegate::runtime", "ours");
+            });
+            let text: Vec<u8> = lines.try_iter().flatten().collect();
+            let text = String::from_utf8(text).unwrap();
+            assert!(text.contains("ours") && !text.contains("marker"), "{level}: {text}");
+        }
+        assert_eq!(directives("off").split(',').next_back(), Some("markup5ever=off"));
     }
 
     #[test]

@@ -219,9 +219,10 @@ pub trait Ledger {
     fn abort(&mut self, cause: Cause, limit: Duration) -> Commit;
     /// Replaces the producer: fences the old one, aborts what it left open, the offsets too. One attempt.
     fn rebuild(&mut self, who: &Self::Membership, limit: Duration) -> Result<(), PortError>;
-    /// Called with a rebuilt producer when nothing of the lost transaction was committed: whatever it wrote is aborted
-    /// for certain afterwards, wherever the broker forgot to. One attempt.
-    fn bury(&mut self, who: &Self::Membership, limit: Duration) -> Result<(), PortError>;
+    /// Called with a new producer: what its predecessors wrote there, and what was written since the last commit, is
+    /// aborted for certain afterwards, wherever the broker forgot to. What is given is kept until it succeeds. One
+    /// attempt; no transaction may be open.
+    fn bury(&mut self, at: &[(Target, i32)], who: &Self::Membership, limit: Duration) -> Result<(), PortError>;
     /// As far as known.
     fn figures(&self) -> Option<Figures> {
         None

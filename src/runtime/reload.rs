@@ -42,7 +42,7 @@ impl Source {
 
     /// The bytes of the files; one that cannot be read is equal to none that can.
     fn bytes(&self) -> Vec<Option<Vec<u8>>> {
-        self.files.iter().map(|file| std::fs::read(file).ok()).collect()
+        self.files.iter().map(|file| config::read(file).ok()).collect()
     }
 }
 

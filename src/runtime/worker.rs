@@ -17,7 +17,7 @@ mod outcome;
 mod partitions;
 mod tell;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
@@ -204,6 +204,8 @@ pub struct Worker<J: Judge, S, L, C, R> {
     last_commit: Duration,
     last_tick: Duration,
     last_look: Duration,
+    /// Partitions in whose outputs nothing of an earlier process of our name is open.
+    buried: BTreeSet<PartitionId>,
     /// Rebuilds forced by another producer with our name.
     fenced: Vec<Duration>,
     /// When an error of the client was last logged, and how many were not since then.
@@ -243,6 +245,7 @@ where
             last_commit: Duration::ZERO,
             last_tick: Duration::ZERO,
             last_look: Duration::ZERO,
+            buried: BTreeSet::new(),
             fenced: Vec::new(),
             said: None,
             failures: 0,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::producer::{BaseProducer, Producer};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use sluicegate::runtime::port::PartitionId;
 use sluicegate::runtime::worker::{Ended, Telemetry};
@@ -114,9 +114,10 @@ impl Telemetry for Told {
     }
 }
 
-/// The same with offsets: what is left pending there would keep everybody from the partition, for good.
+/// The same where the process that wrote died: its successor settles what it left. Offsets that stay pending would
+/// keep everybody from the partition for good, and records would show with the first commit.
 #[test]
-fn offsets_that_stayed_pending_are_settled_by_the_next_producer() {
+fn what_a_dead_process_left_open_is_settled_by_the_next() {
     if crate::support::broker().is_none() {
         return;
     }
@@ -124,7 +125,8 @@ fn offsets_that_stayed_pending_are_settled_by_the_next_producer() {
     let broker = Broker::start_with(quick).unwrap();
     let second = broker.second(quick).unwrap();
     run_once(&broker.bootstrap);
-    let mut settings = world(&broker.bootstrap, 1);
+    let mut settings = world(&broker.bootstrap, 2);
+    assert!(leaders(&broker.bootstrap, &settings.verdicts).contains(&2));
     // Offsets on the second broker, the coordinator of transactions on the first.
     let offsets = leaders(&broker.bootstrap, "__consumer_offsets");
     let transactions = leaders(&broker.bootstrap, "__transaction_state");
@@ -151,6 +153,12 @@ fn offsets_that_stayed_pending_are_settled_by_the_next_producer() {
         .unwrap();
     left.init_transactions(Duration::from_secs(20)).unwrap();
     left.begin_transaction().unwrap();
+    for topic in [&settings.verdicts, &settings.redacted] {
+        for partition in 0..2 {
+            left.send(BaseRecord::<(), str>::to(topic).partition(partition).payload("left")).unwrap();
+        }
+    }
+    left.flush(Duration::from_secs(20)).unwrap();
     let mut list = TopicPartitionList::new();
     list.add_partition_offset(&settings.inputs[0], 0, Offset::Offset(0)).unwrap();
     left.send_offsets_to_transaction(&list, &member.group_metadata().unwrap(), Duration::from_secs(20)).unwrap();
@@ -158,7 +166,7 @@ fn offsets_that_stayed_pending_are_settled_by_the_next_producer() {
     std::thread::sleep(Duration::from_secs(10));
     second.signal("CONT");
     drop((left, member));
-    let records = traffic(1_000, 1, 7);
+    let records = traffic(1_000, 2, 7);
     produce(&broker.bootstrap, &settings.inputs[0], &records);
     let running = Running::start(&settings);
     check(&settings, &records, Duration::from_secs(60));

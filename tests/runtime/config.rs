@@ -303,3 +303,22 @@ fn later_files_take_away_only_what_they_name() {
     assert_eq!(load(&[first, second]).policy.policies["SG12"].mode, Some(Mode::Off));
     assert_eq!(load(&[second, first]).policy.policies["SG12"].mode, Some(Mode::Enforce));
 }
+
+#[test]
+fn what_a_reader_would_cut_short_or_blow_up_is_refused() {
+    let mut bomb = String::from("a: &a [x, x, x, x, x, x, x, x, x]\n");
+    for (name, of) in [("b", "a"), ("c", "b"), ("d", "c"), ("e", "d"), ("f", "e"), ("g", "f"), ("h", "g"), ("i", "h")] {
+        bomb += &format!("{name}: &{name} [{}]\n", [format!("*{of}").as_str(); 9].join(", "));
+    }
+    check(&bomb, &["--config: configuration: line 2 uses an alias (`*name`)"]);
+    check("policy: &p {profile: strict}\nfleets: *p\n", &["--config: configuration: line 2 uses an alias"]);
+    check(
+        "log: {level: warn}\n\0\npolicy: {profile: strict}\n",
+        &["--config: configuration: line 2 holds a zero byte"],
+    );
+    // Not an alias.
+    assert!(load("policy: {bundle: \"*x\"} # *y\n", &[], Need::Engine).is_err_and(|p| !p[0].contains("alias")));
+    let folder = tempfile::tempdir().unwrap();
+    let problems = config::load(&[folder.path().to_owned()], HashMap::new(), Need::Engine).unwrap_err();
+    assert!(problems[0].problem.contains("not a regular file"), "{problems:?}");
+}

@@ -8,6 +8,7 @@ use crate::engine::Problem;
 use config::{Environment, FileFormat, ValueKind};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashMap};
+use yaml_rust2::scanner::{Scanner, Token, TokenType};
 
 /// Files, each with its name, and environment as one tree; what is later wins, key by key. All files that are not YAML
 /// are told.
@@ -16,6 +17,10 @@ pub(super) fn merged(files: &[(String, String)], env: HashMap<String, String>) -
     let mut all = Tree::Table(BTreeMap::new());
     let mut problems = Vec::new();
     for (name, text) in files {
+        if let Some(why) = refused(text) {
+            problems.push(problem("--config", format!("{name}: {why}")));
+            continue;
+        }
         match config::Source::collect(&config::File::from_str(text, FileFormat::Yaml)) {
             Ok(table) => match Tree::of(table) {
                 Ok(layer) => all.lay(layer),
@@ -34,6 +39,16 @@ pub(super) fn merged(files: &[(String, String)], env: HashMap<String, String>) -
         Err(e) => problems.push(problem("environment", e.to_string())),
     }
     if problems.is_empty() { Ok(all) } else { Err(problems) }
+}
+
+/// What a reader of YAML would cut short or blow up: text behind a zero byte, and names for values, of which a few
+/// lines can make gigabytes.
+fn refused(text: &str) -> Option<String> {
+    if let Some(line) = text.lines().position(|line| line.contains('\0')) {
+        return Some(format!("line {} holds a zero byte; nothing behind it would be read", line + 1));
+    }
+    let alias = Scanner::new(text.chars()).find(|Token(_, token)| matches!(token, TokenType::Alias(_)))?;
+    Some(format!("line {} uses an alias (`*name`); write the value out", alias.0.line()))
 }
 
 /// A merged value and where it came from.

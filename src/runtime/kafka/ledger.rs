@@ -302,7 +302,8 @@ impl Ledger for KafkaLedger {
         if self.settings.durable { self.bury_offsets(who, until) } else { Ok(()) }
     }
 
-    fn bury(&mut self, who: &ConsumerGroupMetadata, limit: Duration) -> Result<(), PortError> {
+    fn bury(&mut self, at: &[(Target, i32)], who: &ConsumerGroupMetadata, limit: Duration) -> Result<(), PortError> {
+        self.written.extend(at);
         self.bury_for(Some(who), limit)
     }
 

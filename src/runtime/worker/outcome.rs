@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::{Batch, Ended, Phase, Worker};
 use crate::runtime::environment::EnvironmentError;
-use crate::runtime::judge::Judge;
-use crate::runtime::port::{Cause, Clock, Commit, Ledger, PartitionId, PortError, Positions, Restore, Source};
+use crate::runtime::judge::{Judge, To};
+use crate::runtime::port::{Cause, Clock, Commit, Ledger, PartitionId, PortError, Positions, Restore, Source, Target};
 
 /// How long one attempt to make a producer or to fetch offsets may take.
 const ATTEMPT: Duration = Duration::from_secs(10);
@@ -38,6 +38,29 @@ where
                 }
                 Err(error) => return Err(producer_error(error.to_string())),
             }
+        }
+    }
+
+    /// What earlier processes of our name left open in the outputs of these partitions, as they may have where they
+    /// died while brokers were away. Once a partition: later on the producer knows what it wrote.
+    pub(super) fn bury(&mut self, parts: &[PartitionId]) -> Result<(), Ended> {
+        let fresh: Vec<PartitionId> = parts.iter().copied().filter(|at| !self.buried.contains(at)).collect();
+        if fresh.is_empty() || !self.settings.durable {
+            return Ok(());
+        }
+        if self.batch.open {
+            self.settle()?;
+        }
+        let outputs = [To::Verdicts, To::Redacted, To::DeadLetters, To::Sightings];
+        let written = |at: &PartitionId| outputs.map(Target::Output).into_iter().chain([Target::State(at.topic)]);
+        let all: Vec<(Target, i32)> = fresh.iter().flat_map(|at| written(at).map(|to| (to, at.partition))).collect();
+        let buried = self.ports.source.membership().and_then(|who| self.ports.ledger.bury(&all, &who, ATTEMPT));
+        self.buried.extend(fresh);
+        match buried {
+            Ok(()) => Ok(()),
+            Err(PortError::Denied(why)) if !self.committed => Err(Ended::Environment(denied(&why))),
+            // The ledger knows what is left, and the new producer waits for it.
+            Err(error) => self.undo(Commit::Indefinite(Cause::Other(error.to_string()))),
         }
     }
 
@@ -112,9 +135,13 @@ where
         match &commit {
             Commit::Fenced(_) => {
                 let now = self.ports.clock.now();
+                // The broker fences too what was open for too long, and says the same.
+                let late = self.late(now);
                 self.fenced.retain(|at| now.saturating_sub(*at) < Duration::from_secs(60));
-                self.fenced.push(now);
-                self.say_fenced(now);
+                self.say_fenced(late);
+                if !late {
+                    self.fenced.push(now);
+                }
                 if self.fenced.len() >= FENCED_MAX {
                     return Err(Ended::Environment(EnvironmentError::new(
                         "producer_fenced",
@@ -144,10 +171,14 @@ where
         self.settings.transactional_id(self.number)
     }
 
-    /// One line a minute. A broker fences too what was open for longer than the transaction's timeout.
-    fn say_fenced(&self, now: Duration) {
-        let late = self.batch.open && now.saturating_sub(self.batch.since) >= self.settings.transaction_timeout;
-        if self.fenced.len() > 1 {
+    /// The transaction was open for longer than its timeout.
+    fn late(&self, now: Duration) -> bool {
+        self.batch.open && now.saturating_sub(self.batch.since) >= self.settings.transaction_timeout
+    }
+
+    fn say_fenced(&self, late: bool) {
+        // One line a minute of another process.
+        if !late && !self.fenced.is_empty() {
             return;
         }
         let (worker, id) = (self.number, self.transactional_id());
@@ -258,7 +289,7 @@ where
         let done =
             !touched.is_empty() && touched.iter().all(|(at, next)| committed.get(at).copied().flatten() == Some(*next));
         if !done {
-            self.ports.ledger.bury(&who, ATTEMPT)?;
+            self.ports.ledger.bury(&[], &who, ATTEMPT)?;
         }
         Ok((committed, done))
     }

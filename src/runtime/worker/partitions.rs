@@ -82,7 +82,7 @@ where
     }
 
     pub(super) fn finish_restores(&mut self) -> Result<(), Ended> {
-        let mut restored = Vec::new();
+        let mut answers = Vec::new();
         while let Some((at, ticket, answer)) = self.ports.restore.ready() {
             match self.phases.get(&at) {
                 Some(Phase::Restoring { ticket: asked, since }) if *asked == ticket => {
@@ -90,8 +90,19 @@ where
                 }
                 _ => continue,
             }
-            self.restored(at, answer.map_err(Ended::Environment)?)?;
-            restored.push(at);
+            answers.push((at, ticket, answer.map_err(Ended::Environment)?));
+        }
+        if answers.is_empty() {
+            return Ok(());
+        }
+        self.bury(&answers.iter().map(|(at, ..)| *at).collect::<Vec<_>>())?;
+        let mut restored = Vec::new();
+        for (at, ticket, ready) in answers {
+            // What was buried may have cost the assignment.
+            if matches!(self.phases.get(&at), Some(Phase::Restoring { ticket: asked, .. }) if *asked == ticket) {
+                self.restored(at, ready)?;
+                restored.push(at);
+            }
         }
         let first = |at: &PartitionId| matches!(self.phases.get(at), Some(Phase::Live(live)) if live.first);
         if restored.iter().any(first) {
