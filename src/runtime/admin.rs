@@ -6,6 +6,7 @@
 //! changed here, and nothing shown holds input.
 
 use crate::runtime::canary::Round;
+use crate::runtime::listener;
 use crate::runtime::pins::Pins;
 use crate::runtime::telemetry::{Metrics, float};
 use axum::Router;
@@ -414,15 +415,8 @@ impl Facts {
 }
 
 /// Serves until `stop` is done.
-///
-/// # Errors
-/// The listener failed.
-pub async fn serve(
-    listener: tokio::net::TcpListener,
-    admin: Arc<Admin>,
-    stop: impl Future<Output = ()> + Send + 'static,
-) -> std::io::Result<()> {
-    axum::serve(listener, router(admin)).with_graceful_shutdown(stop).await
+pub async fn serve(listener: tokio::net::TcpListener, admin: Arc<Admin>, stop: impl Future<Output = ()> + Send) {
+    listener::serve(listener, router(admin), stop).await;
 }
 
 /// Binds the address of `http.listen`.

@@ -16,6 +16,7 @@ pub mod engine_judge;
 pub mod environment;
 pub mod judge;
 pub mod kafka;
+pub mod listener;
 pub mod logs;
 pub mod panics;
 pub mod pins;

@@ -198,3 +198,65 @@ fn only_get_and_only_these_pages() {
         assert_eq!(s.ask(method, "/metrics").0, 405, "{method}");
     }
 }
+
+/// Reads until the other side ends the connection: `Some` where it did within 30 s.
+fn ended(stream: &mut TcpStream) -> Option<String> {
+    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
+    let mut answer = Vec::new();
+    match stream.read_to_end(&mut answer) {
+        Err(e) if matches!(e.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) => None,
+        _ => Some(String::from_utf8_lossy(&answer).into_owned()),
+    }
+}
+
+/// More connections than may be open, which never say what they want: probes are answered meanwhile, and all of them
+/// are closed, those that said nothing, half a header, or one request and no more.
+#[test]
+fn half_open_connections_do_not_keep_probes_from_their_answer() {
+    let s = server();
+    let asked = "GET /livez HTTP/1.1\r\nhost: x\r\n\r\n";
+    let mut held: Vec<TcpStream> = (0..300)
+        .map(|n| {
+            let mut stream = TcpStream::connect(s.address).expect("connects");
+            // One that made room for another may be closed already.
+            let _ = stream.write_all(["", "GET /livez HTTP/1.1\r\nhost:", asked][n % 3].as_bytes());
+            if n % 50 == 0 {
+                assert_eq!(s.get("/livez").0, 200, "with {n} held");
+            }
+            stream
+        })
+        .collect();
+    assert_eq!((s.get("/livez").0, s.get("/metrics").0), (200, 200));
+    for (n, stream) in held.iter_mut().enumerate() {
+        let answer = ended(stream).unwrap_or_else(|| panic!("{n} is still open"));
+        assert!(answer.is_empty() || n % 3 == 2 && answer.starts_with("HTTP/1.1 200"), "{n}: {answer}");
+    }
+    assert_eq!(s.get("/livez").0, 200);
+}
+
+/// A process without a free descriptor goes on, and answers.
+#[test]
+#[cfg(target_os = "linux")]
+fn without_free_descriptors_the_listener_goes_on() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("loopback").port();
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "ulimit -n 90; exec \"$0\" demo --listen \"$1\"", env!("CARGO_BIN_EXE_sluicegate")]);
+    command.arg(address.to_string()).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+    let mut demo = command.spawn().expect("it starts");
+    let up = (0..300).any(|_| {
+        std::thread::sleep(Duration::from_millis(100));
+        TcpStream::connect(address).is_ok()
+    });
+    let held: Vec<_> = (0..100).map_while(|_| TcpStream::connect(address).ok()).collect();
+    let answered = TcpStream::connect(address).ok().and_then(|mut stream| {
+        stream.write_all(b"GET /version HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").ok()?;
+        ended(&mut stream)
+    });
+    let running = demo.try_wait().expect("a child").is_none();
+    let _ = demo.kill();
+    let _ = demo.wait();
+    assert!(up && running, "{up} {running}");
+    assert_eq!(held.len(), 100);
+    assert!(answered.as_deref().is_some_and(|a| a.starts_with("HTTP/1.1 200")), "{answered:?}");
+}
