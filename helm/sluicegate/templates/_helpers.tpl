@@ -24,8 +24,8 @@
 
 {{/* All pods of the release: for the network policy. Never changed: selectors are immutable. */}}
 {{- define "sluicegate.releaseLabels" -}}
-app.kubernetes.io/name: {{ include "sluicegate.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "sluicegate.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{/* The pods of the service, and no others of the release. */}}
@@ -51,8 +51,8 @@ app.kubernetes.io/component: service
 {{- $root := index . 0 -}}
 {{- $labels := include "sluicegate.labels" (list $root (index . 2)) | fromYaml -}}
 {{- $annotations := merge (deepCopy (index . 4)) (deepCopy $root.Values.commonAnnotations) -}}
-name: {{ index . 1 }}
-namespace: {{ $root.Release.Namespace }}
+name: {{ index . 1 | quote }}
+namespace: {{ $root.Release.Namespace | quote }}
 labels:
   {{- toYaml (merge $labels (deepCopy (index . 3))) | nindent 2 }}
 {{- with $annotations }}

@@ -3,33 +3,33 @@
 {{/* The files that the configuration is read from; what is later wins. */}}
 {{- define "sluicegate.configArgs" -}}
 - --config
-- /etc/sluicegate/config/{{ empty .Values.existingConfigMap.name | ternary "sluicegate.yaml" .Values.existingConfigMap.key }}
+- {{ printf "/etc/sluicegate/config/%s" (empty .Values.existingConfigMap.name | ternary "sluicegate.yaml" .Values.existingConfigMap.key) | quote }}
 - --config
-- /etc/sluicegate/policy/{{ empty .Values.existingPolicyConfigMap.name | ternary "policy.yaml" .Values.existingPolicyConfigMap.key }}
+- {{ printf "/etc/sluicegate/policy/%s" (empty .Values.existingPolicyConfigMap.name | ternary "policy.yaml" .Values.existingPolicyConfigMap.key) | quote }}
 {{- end -}}
 
 {{/* Directories, never single files: those would not follow a change. */}}
 {{- define "sluicegate.volumes" -}}
 - name: config
   configMap:
-    name: {{ include "sluicegate.configMapName" . }}
+    name: {{ include "sluicegate.configMapName" . | quote }}
 - name: policy
   configMap:
-    name: {{ include "sluicegate.policyConfigMapName" . }}
+    name: {{ include "sluicegate.policyConfigMapName" . | quote }}
 - name: fingerprint
   secret:
-    secretName: {{ .Values.fingerprintKey.existingSecret }}
+    secretName: {{ .Values.fingerprintKey.existingSecret | quote }}
     defaultMode: 288 # 0440
     items:
-      - key: {{ .Values.fingerprintKey.key }}
+      - key: {{ .Values.fingerprintKey.key | quote }}
         path: fingerprint.key
 {{- if .Values.sasl.mechanism }}
 - name: sasl
   secret:
-    secretName: {{ .Values.sasl.existingSecret }}
+    secretName: {{ .Values.sasl.existingSecret | quote }}
     defaultMode: 288 # 0440
     items:
-      - key: {{ .Values.sasl.passwordKey }}
+      - key: {{ .Values.sasl.passwordKey | quote }}
         path: password
 {{- end }}
 {{- if .Values.tls.enabled }}
@@ -37,17 +37,17 @@
 {{- if .existingSecret }}
 - name: tls-ca
   secret:
-    secretName: {{ .existingSecret }}
+    secretName: {{ .existingSecret | quote }}
     defaultMode: 288 # 0440
     items:
-      - key: {{ .key }}
+      - key: {{ .key | quote }}
         path: ca.crt
 {{- else if .existingConfigMap }}
 - name: tls-ca
   configMap:
-    name: {{ .existingConfigMap }}
+    name: {{ .existingConfigMap | quote }}
     items:
-      - key: {{ .key }}
+      - key: {{ .key | quote }}
         path: ca.crt
 {{- end }}
 {{- end }}
@@ -55,12 +55,12 @@
 {{- if .existingSecret }}
 - name: tls-client
   secret:
-    secretName: {{ .existingSecret }}
+    secretName: {{ .existingSecret | quote }}
     defaultMode: 288 # 0440
     items:
-      - key: {{ .certKey }}
+      - key: {{ .certKey | quote }}
         path: tls.crt
-      - key: {{ .keyKey }}
+      - key: {{ .keyKey | quote }}
         path: tls.key
 {{- end }}
 {{- end }}
@@ -105,7 +105,7 @@
 {{/* The fields that every container of the chart has. */}}
 {{- define "sluicegate.container" -}}
 image: {{ include "sluicegate.image" . | quote }}
-imagePullPolicy: {{ .Values.image.pullPolicy }}
+imagePullPolicy: {{ .Values.image.pullPolicy | quote }}
 securityContext:
   {{- toYaml .Values.containerSecurityContext | nindent 2 }}
 env:
@@ -131,8 +131,8 @@ volumeMounts:
 
 {{/* The fields that every pod of the chart has. */}}
 {{- define "sluicegate.podBase" -}}
-serviceAccountName: {{ include "sluicegate.serviceAccountName" . }}
-automountServiceAccountToken: {{ .Values.serviceAccount.automountToken }}
+serviceAccountName: {{ include "sluicegate.serviceAccountName" . | quote }}
+automountServiceAccountToken: {{ .Values.serviceAccount.automountToken | toJson }}
 # Variables of services whose names begin like ours would read as configuration.
 enableServiceLinks: false
 securityContext:
@@ -141,14 +141,14 @@ securityContext:
 {{- with $secrets }}
 imagePullSecrets:
   {{- range . }}
-  - name: {{ if kindIs "string" . }}{{ . }}{{ else }}{{ .name }}{{ end }}
+  - name: {{ if kindIs "string" . }}{{ quote . }}{{ else }}{{ quote .name }}{{ end }}
   {{- end }}
 {{- end }}
 {{- with .Values.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 {{- with .Values.runtimeClassName }}
-runtimeClassName: {{ . }}
+runtimeClassName: {{ . | quote }}
 {{- end }}
 {{- with .Values.nodeSelector }}
 nodeSelector:
@@ -200,7 +200,7 @@ spec:
     {{- else }}
     {{- range list "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
     - maxSkew: 1
-      topologyKey: {{ . }}
+      topologyKey: {{ . | toJson }}
       whenUnsatisfiable: ScheduleAnyway
       labelSelector:
         matchLabels:
@@ -223,7 +223,7 @@ spec:
         {{- end }}
       ports:
         - name: http
-          containerPort: {{ .Values.http.port }}
+          containerPort: {{ .Values.http.port | toJson }}
           protocol: TCP
       startupProbe:
         {{- if .Values.probes.startup }}

@@ -6,7 +6,7 @@ use crate::files::{read, root};
 use std::path::Path;
 
 /// Values over the first case, and how the message begins that they cause.
-const REFUSED: [(&str, &str); 40] = [
+const REFUSED: [(&str, &str); 55] = [
     ("image: {repository: ''}", "image.repository: missing: set it to where you pushed the image"),
     ("config: {kafka: {bootstrap_servers: ' '}}", "config.kafka.bootstrap_servers: missing: set it to host:port"),
     ("config: {kafka: {inputs: []}}", "config.kafka.inputs: missing: list the topics"),
@@ -107,6 +107,30 @@ const REFUSED: [(&str, &str); 40] = [
         "existingConfigMap: {name: a}\nnetworkPolicy: {enabled: true}",
         "networkPolicy.brokerPorts: missing: with existingConfigMap",
     ),
+    ("breakGlass: {until: '2030-01-31T18:00:00Z', reason: r}", "breakGlass.by: missing: until, by and reason"),
+    ("breakGlass: {until: '2030-01-31T18:00:00Z', by: a, reason: ' '}", "breakGlass.reason: missing: until, by"),
+    ("breakGlass: {by: a, reason: r}", "breakGlass.until: missing: until, by and reason"),
+    ("breakGlass: {until: soon, by: a, reason: r}", "breakGlass.until: soon: must be a time of RFC 3339"),
+    ("extraEnv: [{name: SLUICEGATE__KAFKA__INSTANCE, value: a}]", "extraEnv: SLUICEGATE__KAFKA__INSTANCE is the pod's"),
+    (
+        "config: {kafka: {inputs: [sluicegate.verdicts]}}",
+        "config.kafka.inputs: \"sluicegate.verdicts\": also what config.kafka.topics.verdicts says",
+    ),
+    (
+        "config: {kafka: {inputs: [a], topics: {pins: a}}}",
+        "config.kafka.inputs: \"a\": also what config.kafka.topics.pins says: inputs and outputs",
+    ),
+    ("config: {kafka: {inputs: [a, a]}}", "config.kafka.inputs: \"a\": stands there twice"),
+    ("config: {fleets: {_canary: {}}}", "config: fleets._canary: the name of the canary's own fleet"),
+    (
+        "config: {kafka: {bootstrap_servers: 'a:70000,[::1]:9092,c'}}",
+        "config.kafka.bootstrap_servers: \"a:70000\": a port is a number from 1 to 65535",
+    ),
+    ("resources: {limits: {memory: -1}}", "resources.limits.memory: -1: must be a whole number with a unit"),
+    ("resources: {requests: {memory: -1Gi}}", "resources.requests.memory: -1Gi: must not be negative"),
+    ("resources: null", "resources: null: leave it out for the defaults"),
+    ("policy: null", "policy: null: leave it out for the defaults"),
+    ("config: null", "config: null: leave it out for the defaults"),
 ];
 
 /// The texts of the messages: what stands between placeholders.
@@ -119,7 +143,7 @@ fn messages() -> Vec<String> {
             text.split('%')
                 .max_by_key(|part| part.len())
                 .expect("a part")
-                .trim_start_matches(['s', 'd', 'v'])
+                .trim_start_matches(['s', 'd', 'v', 'q'])
                 .to_owned()
         })
         .collect()
@@ -191,4 +215,25 @@ fn what_is_fine_is_not_refused() {
     ] {
         with(helm, &root(CHART), values).unwrap_or_else(|e| panic!("{values}: {e}"));
     }
+}
+
+/// No text of a value becomes YAML: whatever a template puts on a line is quoted, JSON, or made by `toYaml`.
+#[test]
+fn every_value_on_a_line_is_quoted() {
+    let folder = root(CHART).join("templates");
+    let mut seen = 0;
+    for path in [folder.clone(), folder.join("tests")].iter().flat_map(|f| std::fs::read_dir(f).expect("a folder")) {
+        let path = path.expect("an entry").path();
+        if !path.is_file() || path.ends_with("NOTES.txt") {
+            continue;
+        }
+        let text = read(&path);
+        for line in text.lines().map(str::trim).filter(|l| !l.starts_with("{{") && l.contains("{{ ")) {
+            seen += 1;
+            let safe = ["quote ", "toJson ", "int64 ", "nindent ", "sluicegate.endpoint", "{{ base $path }}"];
+            let made = path.ends_with("_helpers.tpl") && line.starts_with("{{");
+            assert!(made || safe.iter().any(|s| line.contains(s)), "{}: {line}", path.display());
+        }
+    }
+    assert!(seen > 40, "{seen}");
 }

@@ -115,7 +115,7 @@ fn checksums_follow_the_configuration() {
     assert!(group.0 != first.0 && group.1 == first.1);
     let policy = sums("policy: {profile: strict}\n");
     assert!(policy.0 == first.0 && policy.1 != first.1);
-    let open = sums("breakGlass: {until: soon, by: ada, reason: INC-1}\n");
+    let open = sums("breakGlass: {until: '2030-01-31T18:00:00Z', by: ada, reason: INC-1}\n");
     assert!(open.0 == first.0 && open.1 != first.1);
     // By default the pods read the mounted file again.
     let objects = with(helm, &root(CHART), "policy: {profile: strict}\n").expect("it renders");

@@ -172,6 +172,10 @@ fn values_of_the_wrong_kind_are_refused() {
         (json!({ "serviceAccount": { "name": "My_Account" } }), "/serviceAccount/name"),
         (json!({ "priorityClassName": "High_1" }), "/priorityClassName"),
         (json!({ "runtimeClassName": "g visor" }), "/runtimeClassName"),
+        (json!({ "priorityClassName": "x\nhostNetwork: true" }), "/priorityClassName"),
+        (json!({ "serviceAccount": { "name": "x\nhostNetwork: true" } }), "/serviceAccount/name"),
+        (json!({ "existingPolicyConfigMap": { "key": "a\n- --profile\n- off" } }), "/existingPolicyConfigMap/key"),
+        (json!({ "fingerprintKey": { "existingSecret": "a\nb: c" } }), "/fingerprintKey/existingSecret"),
     ] {
         let said = refused(helm, &values);
         assert!(said.contains(&format!("at '{path}'")), "{values}: {said}");
@@ -197,7 +201,7 @@ fn it_is_a_good_subchart() {
     std::fs::write(file.path(), values.to_string()).expect("written");
     let text = super::render::template(helm, parent.path(), super::render::LATEST, &[file.path()]).expect("it renders");
     assert!(text.contains("image: \"mirror.example.com/example.com/sluicegate:0.1.0\""), "{text}");
-    assert!(text.contains(&format!("name: {RELEASE}-sluicegate\n")), "{text}");
+    assert!(text.contains(&format!("name: \"{RELEASE}-sluicegate\"\n")), "{text}");
 
     let mut off = values;
     off["sluicegate"]["enabled"] = json!(false);
