@@ -71,6 +71,8 @@ pub trait Source {
     fn poll(&mut self, wait: Duration, on_record: &mut dyn FnMut(Record<'_>)) -> Result<Inbound, PortError>;
     /// Keeps the membership alive while nothing may be read; events wait for the next `poll`.
     fn serve(&mut self);
+    /// Takes a [`Inbound::Lost`] that waits, for whoever must know it before the next `poll`.
+    fn take_lost(&mut self) -> Option<Vec<PartitionId>>;
     /// Answers [`Inbound::Assign`].
     fn accept(&mut self, parts: &[PartitionId]) -> Result<(), PortError>;
     /// Answers [`Inbound::Revoke`] and [`Inbound::Lost`].

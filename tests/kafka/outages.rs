@@ -8,12 +8,15 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use sluicegate::runtime::port::PartitionId;
+use sluicegate::runtime::settings::Settings;
 use sluicegate::runtime::worker::{Ended, Telemetry};
 
 use crate::exactly_once::{Running, check, traffic, world};
 use crate::support::broker::Broker;
 
 use crate::support::client::{Feed, eventually, produce, read_committed, read_uncommitted};
+use crate::support::process::Instance;
+use crate::support::unique;
 
 /// A broker of its own, because it is stopped and restarted while records are judged.
 #[test]
@@ -25,14 +28,7 @@ fn a_broker_that_stalls_or_restarts_costs_time_only() {
     let settings = world(&broker.bootstrap, 4);
     let records = traffic(40_000, 4, 97);
     let running = Running::start(&settings);
-    let (bootstrap, input, all) = (broker.bootstrap.clone(), settings.inputs[0].clone(), records.clone());
-    let feeder = std::thread::spawn(move || {
-        let feed = Feed::new(&bootstrap);
-        for part in all.chunks(100) {
-            feed.produce(&input, part);
-            std::thread::sleep(Duration::from_millis(60));
-        }
-    });
+    let feeder = feeding(&settings, &records, 100);
     let some = || !read_committed(&broker.bootstrap, &settings.verdicts).is_empty();
     assert!(eventually(Duration::from_secs(30), some));
     // Longer than the transaction timeout: the coordinator aborts what was open when it wakes.
@@ -142,37 +138,85 @@ fn what_a_dead_process_left_open_is_settled_by_the_next() {
         (0..1_000).find(fits).unwrap_or_else(|| panic!("offsets on {offsets:?}, transactions on {transactions:?}"))
     );
     settings.group = group;
-    let left = ClientConfig::new()
-        .set("bootstrap.servers", &broker.bootstrap)
-        .set("transactional.id", settings.transactional_id(0))
-        .set("transaction.timeout.ms", "4000")
-        .create::<BaseProducer>()
-        .unwrap();
-    let member = ClientConfig::new()
-        .set("bootstrap.servers", &broker.bootstrap)
-        .set("group.id", &settings.group)
-        .create::<BaseConsumer>()
-        .unwrap();
-    left.init_transactions(Duration::from_secs(20)).unwrap();
-    left.begin_transaction().unwrap();
+    let left = begun(&settings, &settings.transactional_id(0), "4000");
     for topic in [&settings.verdicts, &settings.redacted] {
         for partition in 0..2 {
             left.send(BaseRecord::<(), str>::to(topic).partition(partition).payload("left")).unwrap();
         }
     }
     left.flush(Duration::from_secs(20)).unwrap();
-    let mut list = TopicPartitionList::new();
-    list.add_partition_offset(&settings.inputs[0], 0, Offset::Offset(0)).unwrap();
-    left.send_offsets_to_transaction(&list, &member.group_metadata().unwrap(), Duration::from_secs(20)).unwrap();
+    pend(&settings, &left);
     second.signal("STOP");
     std::thread::sleep(Duration::from_secs(10));
     second.signal("CONT");
-    drop((left, member));
+    drop(left);
     let records = traffic(1_000, 2, 7);
     produce(&broker.bootstrap, &settings.inputs[0], &records);
     let running = Running::start(&settings);
     check(&settings, &records, Duration::from_secs(60));
     assert_eq!(running.finish(), Ok(Ended::Drained));
+}
+
+/// Whoever was away for so long that others own its partitions does not ask what became of them: their owner may
+/// have a transaction open there at every moment, and offsets are told only where none is.
+#[test]
+fn partitions_that_others_own_are_not_waited_for() {
+    let Some(broker) = crate::support::broker() else { return };
+    let settings = world(&broker.bootstrap, 1);
+    let records = traffic(3_000, 1, 7);
+    let mut away = Instance::start(&settings);
+    let (before, after) = records.split_at(2_000);
+    let feeder = feeding(&settings, before, 30);
+    let some = || !read_committed(&broker.bootstrap, &settings.verdicts).is_empty();
+    assert!(eventually(Duration::from_secs(20), some), "{}", away.log());
+    away.signal("STOP");
+    feeder.join().unwrap();
+    std::thread::sleep(settings.session_timeout + Duration::from_secs(4));
+    // The offsets of the partition are as they were, and not stable while this is open.
+    let owner = begun(&settings, &unique("owner"), "60000");
+    pend(&settings, &owner);
+    away.signal("CONT");
+    let resolved = || away.log().contains("transaction.resolved");
+    assert!(eventually(Duration::from_secs(40), resolved), "{}", away.log());
+    owner.abort_transaction(Duration::from_secs(20)).unwrap();
+    produce(&broker.bootstrap, &settings.inputs[0], after);
+    check(&settings, &records, Duration::from_secs(60));
+    away.signal("TERM");
+    let ended = away.wait(Duration::from_secs(20)).unwrap_or_else(|| panic!("{}", away.log()));
+    assert_eq!(ended.code(), Some(0), "{}", away.log());
+}
+
+/// Produces so many records every 60 ms.
+fn feeding(settings: &Settings, records: &[(i32, String, String)], each: usize) -> std::thread::JoinHandle<()> {
+    let (bootstrap, input, all) = (settings.bootstrap.clone(), settings.inputs[0].clone(), records.to_vec());
+    std::thread::spawn(move || {
+        let feed = Feed::new(&bootstrap);
+        for part in all.chunks(each) {
+            feed.produce(&input, part);
+            std::thread::sleep(Duration::from_millis(60));
+        }
+    })
+}
+
+/// A transaction of somebody else.
+fn begun(settings: &Settings, id: &str, timeout_ms: &str) -> BaseProducer {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", &settings.bootstrap).set("transactional.id", id);
+    let producer: BaseProducer = config.set("transaction.timeout.ms", timeout_ms).create().unwrap();
+    producer.init_transactions(Duration::from_secs(20)).unwrap();
+    producer.begin_transaction().unwrap();
+    producer
+}
+
+/// Makes the offset of partition 0 part of it: nobody is told what is committed there while it is open.
+fn pend(settings: &Settings, producer: &BaseProducer) {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", &settings.bootstrap).set("group.id", &settings.group);
+    let member: BaseConsumer = config.create().unwrap();
+    let mut list = TopicPartitionList::new();
+    list.add_partition_offset(&settings.inputs[0], 0, Offset::Offset(0)).unwrap();
+    let who = member.group_metadata().unwrap();
+    producer.send_offsets_to_transaction(&list, &who, Duration::from_secs(20)).unwrap();
 }
 
 /// The leader of each partition.

@@ -26,11 +26,17 @@ const FEW: usize = 24;
 /// How often an end that could belong to several topics is looked up at the broker.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
+/// How long [`Source::serve`] may wait for what the client has to say.
+const SERVE: Duration = Duration::from_millis(50);
+
 #[derive(Default)]
 struct Shared {
     events: VecDeque<Inbound>,
     /// What the client was told to read; anything else may not be taken from it again.
     started: BTreeSet<PartitionId>,
+    /// Something was taken from the client since it was last seen to have nothing to say. It takes that for the answer
+    /// to a rebalance that it has not told of yet, and says no more that the assignment was lost.
+    stopped: bool,
     /// Where a log ends, and how many records before that were not fetched yet.
     ends: BTreeMap<PartitionId, (i64, i64)>,
     brokers: Option<usize>,
@@ -129,10 +135,12 @@ impl ConsumerContext for Context {
         }
         let event = match assign {
             true => Inbound::Assign(parts),
-            false if consumer.assignment_lost() => Inbound::Lost(parts),
+            false if consumer.assignment_lost() || self.shared().stopped => Inbound::Lost(parts),
             false => Inbound::Revoke(parts),
         };
-        self.shared().events.push_back(event);
+        let mut shared = self.shared();
+        shared.stopped = false;
+        shared.events.push_back(event);
     }
 }
 
@@ -226,7 +234,12 @@ impl Source for KafkaSource {
         }
         let consumer = self.consumer.as_ref().ok_or_else(|| PortError::Fatal("the consumer is closed".into()))?;
         match consumer.poll(wait) {
-            None => Ok(self.context.shared().events.pop_front().unwrap_or(Inbound::Idle)),
+            None => {
+                let mut shared = self.context.shared();
+                // Without a wait the client looks at one event only.
+                shared.stopped &= wait.is_zero();
+                Ok(shared.events.pop_front().unwrap_or(Inbound::Idle))
+            }
             Some(Ok(message)) => {
                 let Some(at) = self.context.id(message.topic(), message.partition()) else {
                     return Ok(Inbound::Idle);
@@ -277,11 +290,29 @@ impl Source for KafkaSource {
     }
 
     fn serve(&mut self) {
-        if let Ok(consumer) = self.consumer()
-            && let Some(Ok(message)) = consumer.poll(Duration::ZERO)
-        {
-            // Nothing is started while only serving; what slips through is read again after the next start.
-            tracing::debug!(event = "kafka.unexpected_record", partition = message.partition());
+        let Ok(consumer) = self.consumer() else { return };
+        // One event a call, unless it may wait: what the group says stands behind statistics and errors.
+        let until = Instant::now() + SERVE;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if let Some(Ok(message)) = consumer.poll(left) {
+                // Nothing is started while only serving; what slips through is read again after the next start.
+                tracing::debug!(event = "kafka.unexpected_record", partition = message.partition());
+            }
+            if left.is_zero() || !self.context.shared().events.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn take_lost(&mut self) -> Option<Vec<PartitionId>> {
+        let mut shared = self.context.shared();
+        match shared.events.pop_front()? {
+            Inbound::Lost(parts) => Some(parts),
+            other => {
+                shared.events.push_front(other);
+                None
+            }
         }
     }
 
@@ -313,6 +344,7 @@ impl Source for KafkaSource {
         if mine.is_empty() {
             return Ok(());
         }
+        self.context.shared().stopped = true;
         self.consumer()?.incremental_unassign(&self.context.list(&mine)).map_err(assignment_error)
     }
 

@@ -202,16 +202,8 @@ where
     fn settle_unknown(&mut self, reason: &'static str) -> Result<(), Ended> {
         let mine: Vec<PartitionId> = self.phases.keys().copied().collect();
         self.ports.source.stop(&mine).map_err(|e| self.dead(&e))?;
-        let touched: Positions = self
-            .phases
-            .iter()
-            .filter_map(|(at, phase)| match phase {
-                Phase::Live(live) if live.touched => Some((*at, live.next)),
-                _ => None,
-            })
-            .collect();
         let (committed, done) = loop {
-            match self.rebuilt(&touched) {
+            match self.rebuilt() {
                 Ok(found) => break found,
                 Err(error @ PortError::Fatal(_)) => return Err(self.dead(&error)),
                 // Nothing can be finished; what is open ends with the transaction's timeout.
@@ -277,10 +269,19 @@ where
 
     /// The committed offsets, and whether they say that the transaction was committed. One that was not is buried
     /// before anything else is written. Without touched partitions (the assignment was lost) nothing was committed.
-    fn rebuilt(&mut self, touched: &Positions) -> Result<(BTreeMap<PartitionId, Option<i64>>, bool), PortError> {
+    fn rebuilt(&mut self) -> Result<(BTreeMap<PartitionId, Option<i64>>, bool), PortError> {
         let who = self.ports.source.membership()?;
         self.ports.ledger.rebuild(&who, ATTEMPT)?;
         self.ports.source.serve();
+        self.leave_lost()?;
+        let touched: Positions = self
+            .phases
+            .iter()
+            .filter_map(|(at, phase)| match phase {
+                Phase::Live(live) if live.touched => Some((*at, live.next)),
+                _ => None,
+            })
+            .collect();
         let parts: Vec<PartitionId> = touched.keys().copied().collect();
         let committed = match parts.is_empty() {
             true => BTreeMap::new(),
@@ -292,6 +293,17 @@ where
             self.ports.ledger.bury(&[], &who, ATTEMPT)?;
         }
         Ok((committed, done))
+    }
+
+    /// Offsets of partitions that others own are not waited for: they are told only while their owner has no
+    /// transaction open, which may be hardly ever.
+    fn leave_lost(&mut self) -> Result<(), PortError> {
+        while let Some(parts) = self.ports.source.take_lost() {
+            self.log_rebalance("lost", &parts);
+            self.forget(&parts);
+            self.ports.source.release(&parts)?;
+        }
+        Ok(())
     }
 
     /// The transaction is certainly aborted: forget what it changed, and read its records again.

@@ -57,7 +57,7 @@ where
         self.ports.source.release(parts).map_err(|e| self.dead(&e))
     }
 
-    fn forget(&mut self, parts: &[PartitionId]) {
+    pub(super) fn forget(&mut self, parts: &[PartitionId]) {
         for &at in parts {
             if let Some(Phase::Restoring { .. }) = self.phases.remove(&at) {
                 self.ports.restore.cancel(at);
@@ -225,7 +225,7 @@ where
         tracing::info!(event = "worker.ended", worker = self.number, ended = ended.name());
     }
 
-    fn log_rebalance(&self, kind: &'static str, parts: &[PartitionId]) {
+    pub(super) fn log_rebalance(&self, kind: &'static str, parts: &[PartitionId]) {
         tracing::info!(event = "group.rebalance", worker = self.number, kind, partitions = parts.len());
         self.telemetry.rebalanced(self.number, kind, parts.len());
     }
