@@ -1,8 +1,9 @@
 //! The page of permissions is made from the table that `topics plan` prints, and its commands are enough for each role.
 
 use crate::files::{fresh, read, root, sluicegate};
-use crate::process::{Running, create, free_port, is_ok, sum};
+use crate::process::{Running, create, is_ok, sum};
 use crate::support::broker::Broker;
+use crate::support::free_port;
 use sluicegate::runtime::acls::{self, Resource, Role};
 use sluicegate::runtime::kafka::topics::{self, Cluster};
 use sluicegate::runtime::settings::{Settings, state_topic};

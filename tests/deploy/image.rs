@@ -5,8 +5,9 @@
 //! Kafka, as in `tests/kafka`; the demo brings its own broker.
 
 use crate::files::{read, root};
-use crate::process::{Running, create, free_port, is_ok, sum};
+use crate::process::{Running, create, is_ok, sum};
 use crate::support::broker::Broker;
+use crate::support::free_port;
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};

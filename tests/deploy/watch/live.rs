@@ -14,11 +14,12 @@ use sluicegate::runtime::telemetry::{Kind, METRICS, Metric, PREFIX};
 
 use super::grafana::{Dashboard, Panel, policy_change};
 use super::load::{Sample, many_fleets};
-use super::prometheus::{Answer, Prometheus, free_port, promtool, tools};
+use super::prometheus::{Answer, Prometheus, promtool, tools};
 use super::svg::Picture;
 use super::{alerts, dashboards};
 use crate::files::root;
 use crate::support::client::eventually;
+use crate::support::free_port;
 use crate::support::world::{Instance, World, get, producer, send_by};
 
 const PARTITIONS: i32 = 4;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use crate::files::root;
 use crate::support::client::eventually;
+use crate::support::free_port;
 
 /// `prometheus` and `promtool`.
 pub struct Tools {
@@ -90,11 +91,6 @@ pub fn promtool(tools: &Tools, arguments: &[&str], input: &str) -> Result<String
     let output = child.wait_with_output().map_err(|e| e.to_string())?;
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if output.status.success() { Ok(said) } else { Err(said) }
-}
-
-/// A free port of loopback.
-pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// A running Prometheus; ended with this.

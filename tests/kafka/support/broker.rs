@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::io::Write;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
+
+use super::free_port;
 
 /// As in `pom.xml`.
 const VERSION: &str = "4.3.1";
@@ -33,7 +34,7 @@ impl Broker {
 
     /// The same with more lines for its properties.
     pub fn start_with(more: &str) -> Result<Broker, String> {
-        let (client, controller, sasl) = (free_port()?, free_port()?, free_port()?);
+        let (client, controller, sasl) = (free_port(), free_port(), free_port());
         Broker::format(client, sasl, controller, &["--standalone"], |data| {
             format!("{}{more}\n", settings(client, controller, sasl, data))
         })
@@ -41,7 +42,7 @@ impl Broker {
 
     /// A second broker of the same cluster, without the controller's role.
     pub fn second(&self, more: &str) -> Result<Broker, String> {
-        let (client, controller, sasl) = (free_port()?, self.controller, free_port()?);
+        let (client, controller, sasl) = (free_port(), self.controller, free_port());
         Broker::format(client, sasl, controller, &["--no-initial-controllers"], |data| {
             let all = settings(client, controller, sasl, data);
             let lines = all.lines().map(|line| match line.split_once('=') {
@@ -210,11 +211,6 @@ fn java(libraries: &Path, directory: &Path) -> Command {
         .arg(format!("{}/*", libraries.display()))
         .current_dir(directory);
     java
-}
-
-fn free_port() -> Result<u16, String> {
-    let listener = TcpListener::bind("127.0.0.1:0").map_err(text)?;
-    Ok(listener.local_addr().map_err(text)?.port())
 }
 
 fn text(error: impl std::fmt::Display) -> String {

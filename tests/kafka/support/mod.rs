@@ -25,6 +25,17 @@ pub fn broker() -> Option<&'static Broker> {
     }
 }
 
+/// A free port of loopback that stays free between two starts of a server: the system gives none of these to
+/// outgoing connections (`net.ipv4.ip_local_port_range`), and other test processes begin elsewhere.
+pub fn free_port() -> u16 {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let begin = std::process::id().wrapping_mul(97);
+    let next = || 10_000 + (begin.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % 20_000) as u16;
+    let free = |port: &u16| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    std::iter::repeat_with(next).take(20_000).find(free).expect("a free port")
+}
+
 /// A name that no other test or run uses.
 pub fn unique(prefix: &str) -> String {
     use std::sync::atomic::{AtomicU32, Ordering};
