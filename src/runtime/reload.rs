@@ -61,10 +61,29 @@ pub struct Reloader {
     pub metrics: Arc<Metrics>,
     pub facts: Arc<Facts>,
     /// What the files say now was refused.
-    pub rejected: bool,
+    rejected: bool,
 }
 
 impl Reloader {
+    /// `config` is what the process was started with.
+    pub fn new(
+        source: Source,
+        config: Config,
+        settings: Settings,
+        current: Arc<Current>,
+        metrics: Arc<Metrics>,
+        facts: Arc<Facts>,
+    ) -> Self {
+        let mut made = Self { source, config, settings, current, metrics, facts, rejected: false };
+        made.reject(false);
+        made
+    }
+
+    fn reject(&mut self, rejected: bool) {
+        self.rejected = rejected;
+        self.metrics.config_last_reload_successful.set([], if rejected { 0.0 } else { 1.0 });
+    }
+
     /// On a thread of its own, for as long as the other end of `asked` lives.
     ///
     /// # Errors
@@ -107,7 +126,8 @@ impl Reloader {
     fn read(&mut self, asked: bool) {
         match self.source.load(Need::Run).and_then(|config| self.compiled(config)) {
             Ok(None) => {
-                if std::mem::take(&mut self.rejected) {
+                if self.rejected {
+                    self.reject(false);
                     self.facts.set("reload", "the files are as what holds again");
                     tracing::info!(event = "config.reload.withdrawn", what = "the files are as what holds again");
                 } else if asked {
@@ -120,7 +140,7 @@ impl Reloader {
                     logs::set_level(&log.level);
                 }
                 self.swap(engine);
-                self.rejected = false;
+                self.reject(false);
                 self.metrics.config_reloads.inc(["applied"]);
                 self.facts.set("reload", "applied");
                 tracing::info!(
@@ -135,7 +155,7 @@ impl Reloader {
                 }
             }
             Err(problems) => {
-                self.rejected = true;
+                self.reject(true);
                 self.metrics.config_reloads.inc(["rejected"]);
                 let n = problems.len();
                 self.facts.set("reload", &format!("rejected, {n} problems, see the log; the last good one holds"));

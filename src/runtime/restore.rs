@@ -35,12 +35,15 @@ pub const POSITION_KEY: &[u8] = b"position";
 pub const FORMAT: u32 = 1;
 
 /// The input offset that the entries before it belong to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Position {
     pub format: u32,
     pub next_offset: i64,
     /// The `now` of the last tick, in milliseconds since the epoch.
     pub tick: i64,
+    /// Which fingerprint key the entries are under; empty where that is not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub key: String,
 }
 
 /// What to do with what was read: the whole decision, apart from Kafka.
@@ -407,7 +410,7 @@ impl<J: Judge> Work<J> {
             let waited = open.progress.elapsed() > patience && self.answers(at);
             let decision = match open.broken {
                 Some(_) => Decision::Use,
-                None => decide(committed, open.last.map(|p| p.next_offset), open.at_end, waited),
+                None => decide(committed, open.last.as_ref().map(|p| p.next_offset), open.at_end, waited),
             };
             if decision != Decision::Wait {
                 done.push((at, decision));
@@ -457,7 +460,19 @@ impl<J: Judge> Work<J> {
             Decision::Use | Decision::Wait => {
                 let mut state = open.state;
                 self.judge.restored(&mut state).map_err(|why| unreadable(&place, &why))?;
-                let tick = open.last.map_or(0, |p| p.tick);
+                let (tick, key) = open.last.map_or((0, String::new()), |p| (p.tick, p.key));
+                if ![&key, &self.settings.key_id].contains(&&String::new()) && key != self.settings.key_id {
+                    tracing::warn!(
+                        event = "state.other_key",
+                        topic = input,
+                        partition = at.partition,
+                        written = key,
+                        now = self.settings.key_id,
+                        what = "the state was written under another engine.fingerprint_key_file: open conversations \
+                                begin anew, and what was seen before is not recognised",
+                        repair = "give all instances the same key; after a replacement this is said once a partition",
+                    );
+                }
                 Ok(Ready { state, offset: committed.unwrap_or(0), tick, first: false, stale: Vec::new() })
             }
             Decision::First => Ok(empty(self.beginning(input, at)?, true, open.keys)),
@@ -480,7 +495,7 @@ impl<J: Judge> Work<J> {
                     "the offset of group {} for {place} is {}, but its state is at {}: the group was reset",
                     self.settings.group,
                     committed.map_or("not committed".to_owned(), |o| o.to_string()),
-                    open.last.map_or(0, |p| p.next_offset),
+                    open.last.as_ref().map_or(0, |p| p.next_offset),
                 ),
                 "set the offset back, or set state.on_offset_reset: replay_fresh to judge from there with empty state",
             )),
@@ -491,7 +506,7 @@ impl<J: Judge> Work<J> {
                     self.settings.group,
                     committed.unwrap_or(0),
                     state_topic(input),
-                    open.last.map_or("nothing".to_owned(), |p| p.next_offset.to_string()),
+                    open.last.as_ref().map_or("nothing".to_owned(), |p| p.next_offset.to_string()),
                 ),
                 "restore the state topic, or set state.on_loss: start_empty to go on with partial conversations",
             )),

@@ -47,6 +47,8 @@ pub struct Sizes {
 pub struct Settings {
     pub bootstrap: String,
     pub group: String,
+    /// Under which fingerprint key state is written, see [`crate::engine::Settings::key_id`]. Empty: not known.
+    pub key_id: String,
     /// Unique among the instances of the group; names the transactional ids.
     pub instance: String,
     pub workers: u32,
@@ -87,6 +89,7 @@ impl Settings {
         Self {
             bootstrap: bootstrap.into(),
             group: group.into(),
+            key_id: String::new(),
             instance: "0".into(),
             workers: 1,
             static_membership: false,

@@ -135,6 +135,8 @@ metrics! {
         "Times that the files were read again and differed: applied, or rejected and the last good ones kept.";
     config_last_reload: Gauge "config_last_reload_timestamp_seconds" [] &[],
         "Unix time when what holds was loaded.";
+    config_last_reload_successful: Gauge "config_last_reload_successful" [] &[],
+        "1 while what the files say holds; 0 while it was rejected and the last good ones are kept.";
     break_glass_active: Gauge "break_glass_active" [] &[],
         "1 while break_glass turns enforcement into monitoring.";
     canary_verdicts: Counter "canary_verdicts_total" [closed("result", &["blocked", "observed", "passed", "missing"])] &[],

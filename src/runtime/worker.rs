@@ -501,7 +501,8 @@ where
                 }
             });
             result?;
-            let position = Position { format: FORMAT, next_offset: live.next, tick: live.tick };
+            let key = settings.key_id.clone();
+            let position = Position { format: FORMAT, next_offset: live.next, tick: live.tick, key };
             let value = serde_json::to_vec(&position).map_err(|e| Cause::Other(e.to_string()))?;
             put(POSITION_KEY, Some(&value))?;
         }

@@ -8,6 +8,7 @@ use sluicegate::runtime::worker::Ended;
 
 use crate::exactly_once::{Running, check, traffic, world};
 use crate::support::client::{create_topic, delete_topic, eventually, produce, read_committed, set_offset, widen};
+use crate::support::world::{Event, World};
 use crate::support::{broker, unique};
 
 fn refusal(ended: Result<Ended, EnvironmentError>) -> EnvironmentError {
@@ -59,6 +60,24 @@ fn a_group_deleted_behind_its_state_is_refused() {
     let other = Settings { group: unique("group"), ..settings };
     let error = refusal(Running::start(&other).ended(Duration::from_secs(30)));
     assert_eq!(error.code, "offset_reset", "{error}");
+}
+
+/// State under another fingerprint key is not recognised: said where it is restored, once.
+#[test]
+fn another_fingerprint_key_is_told_once() {
+    let Some(broker) = broker() else { return };
+    let world = World::new(&broker.bootstrap, 1);
+    let run = |n: i64| {
+        let instance = world.instance("0");
+        world.send(&[Event::result(&format!("c{n}"), "log", "done")]);
+        world.judged_to(n, &instance);
+        let told = instance.log().lines().filter(|l| l.contains("state.other_key")).count();
+        instance.drain();
+        told
+    };
+    assert_eq!((run(0), run(1)), (0, 0));
+    std::fs::write(world.folder.path().join("key"), "ff".repeat(32)).unwrap();
+    assert_eq!((run(2), run(3)), (1, 0));
 }
 
 #[test]

@@ -206,6 +206,10 @@ fn a_hangup_reads_at_once_and_break_glass_ends_by_itself() {
         assert!(instance.log().contains(path), "{more}");
     }
     assert_eq!(judge("behind what was refused"), blocks);
+    let holds = |value: u8| {
+        instance.get("/metrics").1.contains(&format!("\nsluicegate_config_last_reload_successful {value}\n"))
+    };
+    assert!(holds(0), "the files say something else");
 
     // What holds is put back.
     assert!(!instance.log().contains("config.reload.withdrawn"));
@@ -213,6 +217,7 @@ fn a_hangup_reads_at_once_and_break_glass_ends_by_itself() {
     instance.signal("HUP");
     let withdrawn = || instance.log().contains("config.reload.withdrawn");
     assert!(eventually(Duration::from_secs(10), withdrawn), "{}", instance.log());
+    assert!(holds(1));
 
     // The level of the log.
     write("log: {level: \"warn\"}\n");

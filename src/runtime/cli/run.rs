@@ -38,8 +38,9 @@ pub fn run(global: &Global, _args: &Args) -> Result<Exit, Failure> {
     let source = global.source();
     let config = source.load(Need::Run).map_err(|p| Failure::problems(&p))?;
     init_logs(&config.log, Style::new(global, &std::io::stderr()).on());
-    let settings = config.settings().map_err(|p| Failure::problems(&[p]))?;
+    let mut settings = config.settings().map_err(|p| Failure::problems(&[p]))?;
     let engine_settings = global.settings(&config, "")?;
+    settings.key_id = engine_settings.key_id();
     // Policies are compiled once before the brokers are asked: a mistake in them is no environment error.
     let checked = engine(engine_settings.clone())?;
     let metrics = new_metrics()?;
@@ -174,7 +175,7 @@ impl Service {
         });
         let canary = canary.map(Canary::start).transpose()?;
         let (settings, metrics) = (self.engine, Arc::clone(&self.metrics));
-        Reloader { source, config, settings, current, metrics, facts, rejected: false }.start(asked)?;
+        Reloader::new(source, config, settings, current, metrics, facts).start(asked)?;
         let reporter: Arc<dyn Telemetry> = Arc::new(Reporter::new(&self.metrics, &self.health, &self.settings));
         self.started.store(true, Ordering::Release);
         let ended = service::run_checked(self.settings, &cluster, judge, reporter, self.stop);

@@ -88,18 +88,22 @@ fn overview() -> Dashboard {
                 "Does enforcement work?",
                 vec![
                     stat("Canary blocked (5 min)", "short", "Hostile results that instances sent to themselves and saw blocked. 0 with a canary: look.")
-                        .sized(6, 4)
+                        .sized(5, 4)
                         .shows(panel(&m::canary_verdicts).is("result", "blocked").increase("5m").sum(&[]), ""),
                     stat("Canary not blocked, in range", "short", "Rounds that ended otherwise: observed, passed, or without a verdict.")
-                        .sized(6, 4)
+                        .sized(5, 4)
                         .limits(1.0, 10.0)
                         .shows(in_range(panel(&m::canary_verdicts).not("result", "blocked"), &[]), ""),
                     stat("Break-glass", "none", "Instances on which enforcement is turned into monitoring for a while.")
-                        .sized(6, 4)
+                        .sized(5, 4)
                         .limits(1.0, 1.0)
                         .shows(panel(&m::break_glass_active).now().sum(&[]), ""),
+                    stat("Configuration refused", "none", "Instances whose files say something else than what holds.")
+                        .sized(5, 4)
+                        .limits(1.0, 1.0)
+                        .shows(panel(&m::config_last_reload_successful).now().minus_from_one().sum(&[]), ""),
                     stat("Configuration loaded", "s", "How long ago the last of the instances loaded what holds.")
-                        .sized(6, 4)
+                        .sized(4, 4)
                         .shows(panel(&m::config_last_reload).now().max(&[]).ago(), ""),
                 ],
             ),

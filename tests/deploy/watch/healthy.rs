@@ -50,6 +50,7 @@ pub fn series() -> Vec<(String, String)> {
             of(&m::canary_verdicts, "", &[("result", "blocked")], "0+1x200"),
             of(&m::canary_verdicts, "", &[("result", "missing")], "0x60 1x140"),
             of(&m::break_glass_active, "", &[], "0x200"),
+            of(&m::config_last_reload_successful, "", &[], "1x200"),
             of(&m::config_reloads, "", &[("result", "applied")], "0x30 1x170"),
             of(&m::config_reloads, "", &[("result", "rejected")], "0x200"),
             verdicts("allow", "allow", "0+2000x200"),

@@ -151,7 +151,7 @@ pub fn configuration() -> Vec<Alert> {
     let canary = |result, values| sample(&m::canary_verdicts, "", &[("result", result)], values);
     let rounds = |results| rule(&m::canary_verdicts).of("result", results).increase("15m").sum(&["job"]).above(0.0);
     let glass = |values| vec![sample(&m::break_glass_active, "", &[], values)];
-    let reloads = |result, values| vec![sample(&m::config_reloads, "", &[("result", result)], values)];
+    let holds = |values| vec![sample(&m::config_last_reload_successful, "", &[], values)];
     vec![
         Alert {
             name: "CanaryPassed",
@@ -189,13 +189,9 @@ pub fn configuration() -> Vec<Alert> {
             hold: "0m",
             severity: Severity::Ticket,
             summary: "{{ $labels.instance }} rejected a new configuration, and keeps the last good one.",
-            expr: rule(&m::config_reloads)
-                .is("result", "rejected")
-                .increase("15m")
-                .sum(&["job", "instance"])
-                .above(0.0),
-            fires: Case::fires("once", "30m", &[("instance", "a:9464")], reloads("rejected", "0x20 1x20")),
-            silent: Case::silent("applied", "30m", reloads("applied", "0x20 1x20")),
+            expr: rule(&m::config_last_reload_successful).now().min(&["job", "instance"]).equals(0.0),
+            fires: Case::fires("as long as it stays", "10h", &[("instance", "a:9464")], holds("1x20 0x600")),
+            silent: Case::silent("it was mended", "30m", holds("1x5 0x5 1x30")),
         },
         Alert {
             name: "PolicySkew",
