@@ -49,6 +49,17 @@ fn a_file_sets_what_it_names() {
 }
 
 #[test]
+fn variables_that_differ_by_case_alone_are_refused() {
+    let env = [("SLUICEGATE__KAFKA__INSTANCE", "a"), ("SLUICEGATE__kafka__instance", "b"), ("sluicegate_x", "c")];
+    let problems = load("", &env, Need::Engine).unwrap_err();
+    assert_eq!(
+        problems,
+        ["environment: SLUICEGATE__KAFKA__INSTANCE, SLUICEGATE__kafka__instance: the same key; set one of them"]
+    );
+    assert_eq!(load("", &env[1..], Need::Engine).unwrap().kafka.instance.as_deref(), Some("b"));
+}
+
+#[test]
 fn the_environment_wins_and_takes_its_types_from_the_target() {
     let config = load(
         "worker: {count: 2}\nkafka: {group: \"7\"}\n",

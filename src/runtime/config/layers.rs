@@ -29,6 +29,7 @@ pub(super) fn merged(files: &[(String, String)], env: HashMap<String, String>) -
             Err(e) => problems.push(unread(name, &e)),
         }
     }
+    problems.extend(one_key_twice(&env));
     let env = Environment::with_prefix("SLUICEGATE").prefix_separator("__").separator("__").source(Some(env));
     let built = config::Config::builder().add_source(env).build();
     match built.and_then(|env| config::Source::collect(&env)) {
@@ -39,6 +40,19 @@ pub(super) fn merged(files: &[(String, String)], env: HashMap<String, String>) -
         Err(e) => problems.push(problem("environment", e.to_string())),
     }
     if problems.is_empty() { Ok(all) } else { Err(problems) }
+}
+
+/// Variables that differ by case alone mean the same key, and nobody could say which of them counts.
+fn one_key_twice(env: &HashMap<String, String>) -> Vec<Problem> {
+    let mut keys: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for name in env.keys().filter(|name| name.to_uppercase().starts_with("SLUICEGATE__")) {
+        keys.entry(name.to_uppercase()).or_default().push(name);
+    }
+    let twice = |names: &mut Vec<&str>| {
+        names.sort_unstable();
+        problem("environment", format!("{}: the same key; set one of them", names.join(", ")))
+    };
+    keys.into_values().filter(|names| names.len() > 1).map(|mut names| twice(&mut names)).collect()
 }
 
 /// What a reader of YAML would cut short or blow up: text behind a zero byte, and names for values, of which a few

@@ -6,7 +6,7 @@ use crate::files::{read, root};
 use std::path::Path;
 
 /// Values over the first case, and how the message begins that they cause.
-const REFUSED: [(&str, &str); 55] = [
+const REFUSED: [(&str, &str); 56] = [
     ("image: {repository: ''}", "image.repository: missing: set it to where you pushed the image"),
     ("config: {kafka: {bootstrap_servers: ' '}}", "config.kafka.bootstrap_servers: missing: set it to host:port"),
     ("config: {kafka: {inputs: []}}", "config.kafka.inputs: missing: list the topics"),
@@ -112,6 +112,7 @@ const REFUSED: [(&str, &str); 55] = [
     ("breakGlass: {by: a, reason: r}", "breakGlass.until: missing: until, by and reason"),
     ("breakGlass: {until: soon, by: a, reason: r}", "breakGlass.until: soon: must be a time of RFC 3339"),
     ("extraEnv: [{name: SLUICEGATE__KAFKA__INSTANCE, value: a}]", "extraEnv: SLUICEGATE__KAFKA__INSTANCE is the pod's"),
+    ("extraEnv: [{name: Sluicegate__kafka__instance, value: a}]", "extraEnv: SLUICEGATE__KAFKA__INSTANCE is the pod's"),
     (
         "config: {kafka: {inputs: [sluicegate.verdicts]}}",
         "config.kafka.inputs: \"sluicegate.verdicts\": also what config.kafka.topics.verdicts says",
