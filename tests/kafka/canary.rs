@@ -1,5 +1,6 @@
 //! The canary sees its own block, and says when it does not.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::support::broker;
@@ -27,7 +28,10 @@ fn the_canary_is_blocked_and_is_heard_when_it_is_not() {
     write("");
     let instance = world.instance("a");
     let long = Duration::from_secs(60);
-    assert!(eventually(long, || rounds(&instance, "blocked") >= 3), "{}", instance.log());
+    let own = || world.judged().into_iter().filter(|v| v["fleet"] == "_canary").collect::<Vec<_>>();
+    let partitions = || own().iter().map(|v| v["source"]["partition"].as_i64().unwrap()).collect::<BTreeSet<i64>>();
+    let each = || rounds(&instance, "blocked") >= 3 && partitions().len() == 3;
+    assert!(eventually(long, each), "each partition in turn: {:?}\n{}", partitions(), instance.log());
 
     // It is a record like any other, and none of a fleet's.
     world.send(&[Event::result("talk", "fetch", "done")]);
@@ -40,13 +44,10 @@ fn the_canary_is_blocked_and_is_heard_when_it_is_not() {
         assert_eq!(instance.metric(name) as usize, count, "{name}\n{text}");
     }
     assert!(!text.contains("fleet=\"_canary\""), "a fleet that is none\n{text}");
-    let own: Vec<_> = world.judged().into_iter().filter(|v| v["fleet"] == "_canary").collect();
+    let own = own();
     assert!(own.len() >= 3 && own.iter().all(|v| v["action"] == "block"), "{own:?}");
     let rules = own.iter().flat_map(|v| v["findings"].as_array().unwrap().iter().map(|f| f["rule"].clone()));
     assert!(!rules.clone().any(|rule| rule == "fleet_not_permitted"), "{:?}", rules.collect::<Vec<_>>());
-    let partitions: std::collections::BTreeSet<i64> =
-        own.iter().map(|v| v["source"]["partition"].as_i64().unwrap()).collect();
-    assert_eq!(partitions.len(), 3, "each partition in turn");
     assert_eq!(instance.get("/readyz").0, 200);
 
     // Somebody has the policy observe, then switches it off, then repairs it.
