@@ -144,30 +144,29 @@ impl KafkaLedger {
         &self,
         until: Instant,
         call: impl Fn(&BaseProducer<Context>, Duration) -> Result<(), KafkaError>,
-    ) -> Result<(), Commit> {
-        let producer = self.producer().map_err(Commit::Indefinite)?;
+    ) -> Result<(), Undone> {
+        let producer = self.producer().map_err(Undone::Indefinite)?;
         let mut pause = Duration::from_millis(5);
         loop {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(Commit::Indefinite(Cause::Timeout("the transaction's deadline passed".into())));
+                return Err(Undone::Indefinite(Cause::Timeout("the transaction's deadline passed".into())));
             }
             match call(producer, left) {
                 Ok(()) => return Ok(()),
                 Err(error) => match classify(&error) {
-                    Verdict::Again => {
+                    None => {
                         std::thread::sleep(pause.min(left));
                         pause = (pause * 2).min(Duration::from_millis(200));
                     }
-                    Verdict::Abort(cause) => return Err(Commit::Aborted(cause)),
                     // A dead producer may say only in its fatal error that it was fenced.
-                    Verdict::Indefinite(cause) => {
+                    Some(Undone::Indefinite(cause)) => {
                         return Err(match refused(producer, cause.to_string(), &error) {
-                            fenced @ Cause::Fenced(_) => Commit::Fenced(fenced),
-                            _ => Commit::Indefinite(cause),
+                            fenced @ Cause::Fenced(_) => Undone::Fenced(fenced),
+                            _ => Undone::Indefinite(cause),
                         });
                     }
-                    Verdict::Fenced(cause) => return Err(Commit::Fenced(cause)),
+                    Some(undone) => return Err(undone),
                 },
             }
         }
@@ -251,7 +250,7 @@ impl Ledger for KafkaLedger {
         let sent = self.repeated(until, |p, left| p.send_offsets_to_transaction(&offsets, who, left));
         if self.doomed {
             let cause = match sent {
-                Err(Commit::Aborted(cause)) => cause,
+                Err(Undone::Aborted(cause)) => cause,
                 _ => Cause::Other("the client took no more records for the transaction".into()),
             };
             return self.abort(cause, limit);
@@ -266,8 +265,9 @@ impl Ledger for KafkaLedger {
                 self.written.clear();
                 Commit::Done
             }
-            Err(Commit::Aborted(cause)) => self.abort(cause, limit),
-            Err(other) => other,
+            Err(Undone::Aborted(cause)) => self.abort(cause, limit),
+            Err(Undone::Indefinite(cause)) => Commit::Indefinite(cause),
+            Err(Undone::Fenced(cause)) => Commit::Fenced(cause),
         }
     }
 
@@ -284,7 +284,7 @@ impl Ledger for KafkaLedger {
             Ok(()) if matches!(cause, Cause::Denied(_) | Cause::TooLarge { .. }) => Commit::Aborted(cause),
             Ok(()) if self.bury_for(None, limit).is_err() => Commit::Indefinite(cause),
             Ok(()) => Commit::Aborted(cause),
-            Err(Commit::Fenced(why)) => Commit::Fenced(why),
+            Err(Undone::Fenced(why)) => Commit::Fenced(why),
             Err(_) if matches!(cause, Cause::Fenced(_)) => Commit::Fenced(cause),
             Err(_) => Commit::Indefinite(cause),
         }
@@ -337,8 +337,7 @@ impl KafkaLedger {
                 Ok(())
             }
             Ok(()) => Err(PortError::Transient("a connection failed while a lost transaction was aborted".into())),
-            Err(Commit::Done) => Ok(()),
-            Err(Commit::Aborted(cause) | Commit::Indefinite(cause) | Commit::Fenced(cause)) => Err(unburied(cause)),
+            Err(undone) => Err(unburied(undone.cause())),
         }
     }
 
@@ -368,8 +367,8 @@ impl KafkaLedger {
         let _ = self.add_offset(who, until);
         match self.repeated(until, |p, left| p.abort_transaction(left)) {
             // Who was fenced meanwhile learns it from its first transaction.
-            Ok(()) | Err(Commit::Done | Commit::Fenced(_)) => Ok(()),
-            Err(Commit::Aborted(cause) | Commit::Indefinite(cause)) => Err(unburied(cause)),
+            Ok(()) | Err(Undone::Fenced(_)) => Ok(()),
+            Err(undone) => Err(unburied(undone.cause())),
         }
     }
 
@@ -378,10 +377,7 @@ impl KafkaLedger {
         let mut offsets = TopicPartitionList::with_capacity(1);
         let topic = self.settings.inputs.first().map_or("", String::as_str);
         offsets.add_partition_offset(topic, 0, Offset::Offset(0)).map_err(|e| Cause::Other(e.to_string()))?;
-        match self.repeated(until, |p, left| p.send_offsets_to_transaction(&offsets, who, left)) {
-            Err(Commit::Aborted(cause) | Commit::Indefinite(cause) | Commit::Fenced(cause)) => Err(cause),
-            Ok(()) | Err(Commit::Done) => Ok(()),
-        }
+        self.repeated(until, |p, left| p.send_offsets_to_transaction(&offsets, who, left)).map_err(Undone::cause)
     }
 }
 
@@ -413,20 +409,30 @@ fn refused(producer: &BaseProducer<Context>, why: String, error: &KafkaError) ->
     }
 }
 
-enum Verdict {
-    Again,
-    Abort(Cause),
+/// A call that did not work: what it means for the transaction.
+enum Undone {
+    /// It must be aborted.
+    Aborted(Cause),
     Indefinite(Cause),
     Fenced(Cause),
 }
 
-fn classify(error: &KafkaError) -> Verdict {
+impl Undone {
+    fn cause(self) -> Cause {
+        match self {
+            Self::Aborted(cause) | Self::Indefinite(cause) | Self::Fenced(cause) => cause,
+        }
+    }
+}
+
+/// `None`: the broker asked to try again.
+fn classify(error: &KafkaError) -> Option<Undone> {
     let why = error.to_string();
     let KafkaError::Transaction(inner) = error else {
-        return match error {
-            KafkaError::Flush(_) => Verdict::Abort(Cause::Timeout(why)),
-            _ => Verdict::Indefinite(Cause::Other(why)),
-        };
+        return Some(match error {
+            KafkaError::Flush(_) => Undone::Aborted(Cause::Timeout(why)),
+            _ => Undone::Indefinite(Cause::Other(why)),
+        });
     };
     let code = inner.code();
     let answered = matches!(
@@ -436,16 +442,16 @@ fn classify(error: &KafkaError) -> Verdict {
             | Code::NotCoordinator
             | Code::CoordinatorNotAvailable
     );
-    match code {
-        _ if is_fenced(code) => Verdict::Fenced(Cause::Fenced(why)),
-        _ if is_transport(code) => Verdict::Indefinite(Cause::Timeout(why)),
+    Some(match code {
+        _ if is_fenced(code) => Undone::Fenced(Cause::Fenced(why)),
+        _ if is_transport(code) => Undone::Indefinite(Cause::Timeout(why)),
         // The broker answered; nothing is on its way any more.
-        _ if answered && inner.is_retriable() => Verdict::Again,
-        _ if inner.is_fatal() => Verdict::Indefinite(Cause::Other(why)),
-        _ if is_denied(code) => Verdict::Abort(Cause::Denied(why)),
-        _ if is_generation(code) => Verdict::Abort(Cause::Generation(why)),
-        Code::MessageSizeTooLarge => Verdict::Abort(Cause::TooLarge { topic: String::new(), bytes: 0 }),
-        _ if inner.txn_requires_abort() => Verdict::Abort(Cause::Other(why)),
-        _ => Verdict::Indefinite(Cause::Other(why)),
-    }
+        _ if answered && inner.is_retriable() => return None,
+        _ if inner.is_fatal() => Undone::Indefinite(Cause::Other(why)),
+        _ if is_denied(code) => Undone::Aborted(Cause::Denied(why)),
+        _ if is_generation(code) => Undone::Aborted(Cause::Generation(why)),
+        Code::MessageSizeTooLarge => Undone::Aborted(Cause::TooLarge { topic: String::new(), bytes: 0 }),
+        _ if inner.txn_requires_abort() => Undone::Aborted(Cause::Other(why)),
+        _ => Undone::Indefinite(Cause::Other(why)),
+    })
 }
