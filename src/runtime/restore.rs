@@ -466,11 +466,11 @@ impl<J: Judge> Work<J> {
                         event = "state.other_key",
                         topic = input,
                         partition = at.partition,
-                        written = key,
+                        written = if is_key_id(&key) { key.as_str() } else { "no key id" },
                         now = self.settings.key_id,
                         what = "the state was written under another engine.fingerprint_key_file: open conversations \
                                 begin anew, and what was seen before is not recognised",
-                        repair = "give all instances the same key; after a replacement this is said once a partition",
+                        repair = "give all instances the same key; after a replacement it is said until a partition has new records",
                     );
                 }
                 Ok(Ready { state, offset: committed.unwrap_or(0), tick, first: false, stale: Vec::new() })
@@ -534,6 +534,11 @@ impl<J: Judge> Work<J> {
     }
 }
 
+/// What [`crate::engine::Settings::key_id`] makes; a topic may hold anything.
+fn is_key_id(text: &str) -> bool {
+    text.len() == 12 && text.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
 fn unreadable(place: &str, why: &str) -> EnvironmentError {
     EnvironmentError::new(
         "state_unreadable",
@@ -565,7 +570,16 @@ fn apply<J: Judge>(judge: &J, keep: bool, open: &mut Open<J::State>, key: &[u8],
 
 #[cfg(test)]
 mod tests {
-    use super::{Decision, decide};
+    use super::{Decision, decide, is_key_id};
+
+    #[test]
+    fn only_an_id_of_a_key_is_said() {
+        let id = crate::engine::Settings::local(crate::engine::policy::Profile::Standard).key_id();
+        assert!(is_key_id(&id), "{id}");
+        for text in ["", "0123456789a", "0123456789ab0", "sk-secret-000", "0123456789a\n"] {
+            assert!(!is_key_id(text), "{text:?}");
+        }
+    }
 
     #[test]
     fn decisions() {

@@ -6,7 +6,7 @@ use crate::files::{read, root};
 use std::path::Path;
 
 /// Values over the first case, and how the message begins that they cause.
-const REFUSED: [(&str, &str); 56] = [
+const REFUSED: [(&str, &str); 57] = [
     ("image: {repository: ''}", "image.repository: missing: set it to where you pushed the image"),
     ("config: {kafka: {bootstrap_servers: ' '}}", "config.kafka.bootstrap_servers: missing: set it to host:port"),
     ("config: {kafka: {inputs: []}}", "config.kafka.inputs: missing: list the topics"),
@@ -112,6 +112,12 @@ const REFUSED: [(&str, &str); 56] = [
     ("breakGlass: {by: a, reason: r}", "breakGlass.until: missing: until, by and reason"),
     ("breakGlass: {until: soon, by: a, reason: r}", "breakGlass.until: soon: must be a time of RFC 3339"),
     ("extraEnv: [{name: SLUICEGATE__KAFKA__INSTANCE, value: a}]", "extraEnv: SLUICEGATE__KAFKA__INSTANCE is the pod's"),
+    (
+        "sasl: {mechanism: PLAIN, username: u, existingSecret: s}\n\
+         topicsJob: {enabled: true, sasl: {username: a, existingSecret: s}}\n\
+         extraEnv: [{name: SLUICEGATE__KAFKA__SASL__USERNAME, value: b}]",
+        "extraEnv: SLUICEGATE__KAFKA__SASL__USERNAME: would not hold for the job",
+    ),
     ("extraEnv: [{name: Sluicegate__kafka__instance, value: a}]", "extraEnv: SLUICEGATE__KAFKA__INSTANCE is the pod's"),
     (
         "config: {kafka: {inputs: [sluicegate.verdicts]}}",

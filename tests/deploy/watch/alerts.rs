@@ -136,6 +136,7 @@ fn instances() -> Vec<Alert> {
     let target = [("instance", "a:9464"), ("job", "sluicegate")];
     let health = |values| vec![sample(&m::health, "", &[("check", "group")], values)];
     let own = rule(&m::build_info).over("last_over_time", "1h");
+    let paused = |values| vec![sample(&m::partitions_paused, "", &[("reason", "restore")], values)];
     let gauge = |metric, values| vec![sample(metric, "", &[], values)];
     let assigns = |values| vec![sample(&m::rebalances, "", &[("event", "assign")], values)];
     let revokes = |values| vec![sample(&m::rebalances, "", &[("event", "revoke")], values)];
@@ -221,11 +222,11 @@ fn instances() -> Vec<Alert> {
         Alert {
             name: "RestoreSlow",
             hold: "10m",
-            severity: Severity::Ticket,
-            summary: "{{ $labels.instance }} has been restoring its state for ten minutes.",
-            expr: rule(&m::restore_remaining).now().max(&["job", "instance"]).above(0.0),
-            fires: Case::fires("it does not end", "20m", &[a], gauge(&m::restore_remaining, "900000-1000x30")),
-            silent: Case::silent("it ends", "20m", gauge(&m::restore_remaining, "8000-1000x8 0x30")),
+            severity: Severity::Page,
+            summary: "{{ $labels.instance }} has been restoring state for ten minutes: those partitions are not judged.",
+            expr: rule(&m::partitions_paused).is("reason", "restore").now().max(&["job", "instance"]).above(0.0),
+            fires: Case::fires("it does not end", "20m", &[a], paused("2x30")),
+            silent: Case::silent("it ends", "20m", paused("2x8 0x30")),
         },
     ]
 }
