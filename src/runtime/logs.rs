@@ -7,6 +7,7 @@
 use super::config::{Log, LogFormat};
 use super::panics;
 use std::collections::HashMap;
+use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -32,7 +33,7 @@ pub fn init_logs(log: &Log, colour: bool) {
         LogFormat::Human => registry.with(lines.with_ansi(colour).with_filter(Bounded::default())).try_init(),
         LogFormat::Json => {
             panics::as_json();
-            let lines = lines.json().flatten_event(true).with_current_span(false);
+            let lines = lines.with_writer(|| Named(io::stderr())).json().flatten_event(true).with_current_span(false);
             registry.with(lines.with_filter(Bounded::default())).try_init()
         }
     };
@@ -81,6 +82,20 @@ fn directives(level: &str) -> String {
     all.join(",")
 }
 
+/// Names a line's time `ts`; the formatter, which has another name for it, writes a line at once.
+struct Named<W>(W);
+
+impl<W: Write> Write for Named<W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let Some(rest) = line.strip_prefix(br#"{"timestamp":"#) else { return self.0.write(line) };
+        self.0.write_all(&[br#"{"ts":"#, rest].concat())?;
+        Ok(line.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
 /// What a place wrote in its window.
 struct Written {
     since: Instant,
@@ -119,7 +134,6 @@ impl<S: Subscriber> Filter<S> for Bounded {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::{self, Write};
     use std::sync::mpsc::{Sender, channel};
 
     struct Lines(Sender<Vec<u8>>);
@@ -152,6 +166,21 @@ mod tests {
             assert!(text.contains("ours") && !text.contains("marker"), "{level}: {text}");
         }
         assert_eq!(directives("off").split(',').next_back(), Some("markup5ever=off"));
+    }
+
+    #[test]
+    fn a_line_of_json_begins_with_its_time() {
+        let (send, lines) = channel();
+        let writer = move || Named(Lines(send.clone()));
+        let layer = fmt::layer().with_writer(writer).json().flatten_event(true);
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            tracing::info!(event = "one", timestamp = 7);
+        });
+        let lines: Vec<Vec<u8>> = lines.try_iter().collect();
+        let [line] = lines.as_slice() else { panic!("{} pieces", lines.len()) };
+        assert!(line.starts_with(br#"{"ts":"20"#) && line.ends_with(b"}\n"), "{}", String::from_utf8_lossy(line));
+        let line: serde_json::Value = serde_json::from_slice(line).unwrap();
+        assert_eq!((&line["event"], &line["timestamp"]), (&"one".into(), &7.into()));
     }
 
     #[test]
