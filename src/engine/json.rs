@@ -19,6 +19,7 @@
 //! Left out: typed access (serde_json has it), comparing or hashing values (policies digest raw bytes),
 //! and repairing broken JSON (a guard must not guess).
 
+mod canonical;
 mod scan;
 mod view;
 
@@ -29,6 +30,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 
+pub use canonical::canonical;
 pub use view::{Items, Members, Walk};
 
 /// Bounds of one document.

@@ -3,10 +3,9 @@
 use super::Run;
 use super::pairing::tool_of;
 use super::texts::blocks;
-use super::value::canonical;
 use crate::engine::digest::{Role, short};
 use crate::engine::event::{Part, ResultItem};
-use crate::engine::json::{self, JsonLimits, Kind, Value};
+use crate::engine::json::{self, JsonLimits, Kind, Value, canonical};
 use crate::engine::layer::Layer;
 use crate::engine::policy::ERROR_PREFIX;
 use std::borrow::Cow;

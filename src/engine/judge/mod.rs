@@ -19,7 +19,6 @@ mod result;
 mod seals;
 mod start;
 mod texts;
-mod value;
 
 use super::digest::Keyed;
 use super::event::{CutReason, Event, Name, Side};

@@ -5,10 +5,9 @@
 //! cut anywhere: its digest is a keyed polynomial over its UTF-16 units, to which pieces can be added.
 
 use super::Run;
-use super::value::canonical;
 use crate::engine::digest::{Keyed, Role, short};
 use crate::engine::event::{Args, Event, Executor, Name, Provider};
-use crate::engine::json::{Kind, Value};
+use crate::engine::json::{Kind, Value, canonical};
 use crate::engine::policy::{TurnKind, TurnView, open_loop};
 use crate::engine::state::{Call, Session};
 use std::borrow::Cow;

@@ -1,7 +1,7 @@
 //! A JSON value without its spelling, for digests: writers that read a document and write it again sort its members
 //! (Go, serde_json), leave a fraction of zero out (JavaScript), or escape what needs no escape (Python).
 
-use crate::engine::json::{Kind, Value};
+use super::{Kind, Value};
 
 /// Stands for a quote: no byte of a decoded string.
 const QUOTE: u8 = 0xff;
@@ -9,7 +9,8 @@ const QUOTE: u8 = 0xff;
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// Members in order of their names, strings decoded, no blanks; integers as their digits, other numbers as doubles.
-pub(super) fn canonical(value: Value<'_>) -> Vec<u8> {
+/// Depth is bounded by the scanner's.
+pub fn canonical(value: Value<'_>) -> Vec<u8> {
     let mut out = Vec::with_capacity(value.span().len());
     write(value, &mut out);
     out
