@@ -6,6 +6,7 @@ use super::{tools, yaml};
 use crate::files::{fresh, read, root};
 use serde_json::{Map, Value, json};
 use sluicegate::engine::Limits;
+use sluicegate::engine::policy::{Meta, Policies};
 use sluicegate::runtime::config::{Config, DENIED_PROPERTIES};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -74,13 +75,14 @@ fn the_binary_takes_every_configuration() {
 #[test]
 fn the_test_pod_finds_what_is_wrong() {
     let Some(helm) = tools::helm() else { return };
-    let objects = with(helm, &root(CHART), "policy: {policies: {SG99: {}}}\n").expect("it renders");
+    let wrong = "policy: {policies: {SG01: {options: {max_depth: 0}}}}\n";
+    let objects = with(helm, &root(CHART), wrong).expect("it renders");
     let tests = of_kind(&objects, "Pod");
     let container = own_containers(&tests[0]["spec"]).next().expect("a container");
     assert_eq!(container["name"], "validate");
     let folder = tempfile::tempdir().expect("a folder");
     let (fine, said) = run(&objects, container, folder.path(), &["validate"]);
-    assert!(!fine && said.contains("SG99"), "{said}");
+    assert!(!fine && said.contains("SG01.options.max_depth"), "{said}");
     let said: Vec<&str> = items(tests[0], "/spec/containers/0/args").filter_map(Value::as_str).take(2).collect();
     assert_eq!(said, ["topics", "verify"]);
     // The commands of test and Job exist, with these options.
@@ -194,6 +196,10 @@ fn defaults_are_those_of_the_binary() {
         text(&defaults, "/http/listen")
     );
     let said = read(root(CHART).join("templates/validate.yaml"));
+    for topic in ["verdicts", "redacted", "deadletters", "pin_sightings", "pins", "pins_audit"] {
+        let default = text(&defaults, &format!("/kafka/topics/{topic}"));
+        assert!(said.contains(&format!("{topic:?} {default:?}")), "{topic}: {default}");
+    }
     let conversation = format!("\"conversation_bytes\" {} .Values.config", Limits::default().conversation_bytes);
     assert!(said.contains(&conversation), "{conversation}");
 }
@@ -273,18 +279,76 @@ fn describe(schema: &mut Value) {
     }
 }
 
+/// The policies by code, each with its rules and options: closed, because the pods would refuse a mistyped one long
+/// after Helm said that all is well.
+fn policies() -> Value {
+    let effects = json!({ "enum": ["allow", "redact", "block"] });
+    let of = |meta: &&Meta| {
+        let rules: Map<String, Value> = meta.rules.iter().map(|r| (r.name.to_owned(), effects.clone())).collect();
+        let defaults = Policies::default_options(meta.code).unwrap_or_default();
+        let options = defaults.as_object().into_iter().flatten().map(|(name, default)| {
+            let kind = match default {
+                Value::Array(_) => json!({ "type": "array" }),
+                Value::Number(n) if n.is_f64() => json!({ "type": "number" }),
+                Value::Object(_) => json!({ "type": "object" }),
+                other => kind_of(other),
+            };
+            (name.clone(), kind)
+        });
+        let policy = closed(&json!({
+            "mode": { "enum": ["enforce", "monitor", "off"] },
+            "rules": closed(&Value::Object(rules)),
+            "options": closed(&options.collect()),
+        }));
+        (meta.code.to_owned(), policy)
+    };
+    closed(&Policies::catalogue().iter().map(of).collect())
+}
+
+fn closed(properties: &Value) -> Value {
+    json!({ "type": "object", "additionalProperties": false, "properties": properties })
+}
+
+/// `policy`: what is by code, and what is by a name of the operator's own.
+fn policy(defaults: &Value, page: &str) -> Value {
+    let mut policy = schema(defaults, "policy", page);
+    let glob = json!({ "type": "string", "minLength": 1 });
+    let subject = closed(&json!({ "fleet": glob, "agent": glob, "tool": glob, "server": glob }));
+    let profile = policy["properties"]["profile"].clone();
+    let policies = json!({ "$ref": "#/definitions/policies" });
+    let one = closed(&json!({ "match": subject, "profile": profile, "policies": policies }));
+    policy["properties"]["policies"] = policies;
+    policy["properties"]["overrides"] = json!({ "type": "object", "additionalProperties": one });
+    policy
+}
+
+/// What has a default must be there: an entry of `values.yaml` whose lines are all commented out is a null, by which
+/// Helm takes the default away, and templates would fail on what is not there.
+fn require(schema: &mut Value, defaults: &Value) {
+    let closed = schema["additionalProperties"] == false && schema["properties"].is_object();
+    let Some(values) = defaults.as_object().filter(|_| closed) else { return };
+    let optional = |kind: &Value| kind.as_array().is_some_and(|all| all.contains(&json!("null")));
+    let needed = values.keys().filter(|key| !optional(&schema["properties"][key.as_str()]["type"]));
+    schema["required"] = needed.cloned().collect();
+    for (key, default) in values {
+        require(&mut schema["properties"][key], default);
+    }
+}
+
 /// The schema knows the sections `config` and `policy` as the binary does, and every value.
 #[test]
 fn the_schema_of_the_values_is_fresh() {
     let path = format!("{CHART}/values.schema.json");
     let mut schema_file: Value = serde_json::from_str(&read(root(&path))).expect("JSON");
     let mut defaults = serde_json::to_value(Config::default()).expect("JSON");
-    let policy = defaults["policy"].take();
+    let of_policy = defaults["policy"].take();
     let page = read(root("docs/configuration.md"));
     let mut config = schema(&defaults, "", &page);
     config["properties"]["kafka"]["properties"]["properties"] =
         json!({ "type": "object", "additionalProperties": { "type": ["string", "number", "boolean"] } });
-    schema_file["definitions"] = json!({ "config": config, "policy": schema(&policy, "policy", &page) });
+    schema_file["definitions"] =
+        json!({ "config": config, "policies": policies(), "policy": policy(&of_policy, &page) });
+    require(&mut schema_file, &yaml::document(&read(root(CHART).join("values.yaml"))));
     describe(&mut schema_file);
     let mut expected = serde_json::to_string_pretty(&schema_file).expect("JSON");
     expected.push('\n');

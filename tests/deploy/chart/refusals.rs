@@ -6,7 +6,7 @@ use crate::files::{read, root};
 use std::path::Path;
 
 /// Values over the first case, and how the message begins that they cause.
-const REFUSED: [(&str, &str); 57] = [
+const REFUSED: [(&str, &str); 64] = [
     ("image: {repository: ''}", "image.repository: missing: set it to where you pushed the image"),
     ("config: {kafka: {bootstrap_servers: ' '}}", "config.kafka.bootstrap_servers: missing: set it to host:port"),
     ("config: {kafka: {inputs: []}}", "config.kafka.inputs: missing: list the topics"),
@@ -135,9 +135,31 @@ const REFUSED: [(&str, &str); 57] = [
     ),
     ("resources: {limits: {memory: -1}}", "resources.limits.memory: -1: must be a whole number with a unit"),
     ("resources: {requests: {memory: -1Gi}}", "resources.requests.memory: -1Gi: must not be negative"),
-    ("resources: null", "resources: null: leave it out for the defaults"),
-    ("policy: null", "policy: null: leave it out for the defaults"),
-    ("config: null", "config: null: leave it out for the defaults"),
+    ("config: {kafka: {inputs: [sluicegate.pins.audit]}}", "config.kafka.inputs: \"sluicegate.pins.audit\": also what"),
+    ("extraVolumes: [{emptyDir: {}}]", "extraVolumes: a volume without a name"),
+    ("extraVolumes: [{name: config, emptyDir: {}}]", "extraVolumes: \"config\": the pod has a volume of that name"),
+    (
+        "extraVolumeMounts: [{name: nosuch, mountPath: /tmp}]",
+        "extraVolumeMounts: \"nosuch\": no volume has that name: add it to extraVolumes",
+    ),
+    (
+        "extraVolumeMounts: [{name: policy, mountPath: /etc/sluicegate/config/}]",
+        "extraVolumeMounts: \"/etc/sluicegate/config\": something is mounted there already",
+    ),
+    ("extraInitContainers: [{image: a}]", "extraInitContainers: a container needs a name and an image"),
+    ("extraContainers: [{name: a}]", "extraContainers: a container needs a name and an image"),
+    (
+        "extraContainers: [{name: sluicegate, image: a}]",
+        "extraContainers: \"sluicegate\": the pod has a container of that name already",
+    ),
+    (
+        "extraInitContainers: [{name: a, image: a}]\nextraContainers: '[{name: a, image: b}]'",
+        "extraContainers: \"a\": the pod has a container of that name already",
+    ),
+    (
+        "extraObjects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}, {apiVersion: v1, kind: ConfigMap}]",
+        "extraObjects: entry 1: an object needs apiVersion, kind and metadata.name",
+    ),
 ];
 
 /// The texts of the messages: what stands between placeholders.

@@ -100,6 +100,52 @@ fn every_value_is_used() {
     assert!(unset.is_empty() && unused.is_empty(), "no case sets {unset:#?}\nnothing uses {unused:#?}");
 }
 
+fn places(values: &Value, path: &str, into: &mut Vec<String>) {
+    for (key, value) in values.as_object().into_iter().flatten() {
+        let path = format!("{path}/{key}");
+        places(value, &path, into);
+        into.push(path);
+    }
+}
+
+/// An entry whose lines are all commented out is a null. It is refused with its place, or means nothing; no template
+/// fails over it.
+#[test]
+fn a_null_at_any_place_is_refused_or_means_nothing() {
+    let Some(helm) = tools::helm() else { return };
+    let chart = copy();
+    let files: Vec<Value> = cases().iter().map(|path| yaml::document(&read(path))).collect();
+    let mut all = Vec::new();
+    places(&yaml::document(&read(root(CHART).join("values.yaml"))), "", &mut all);
+    let (mut named, mut rendered) = (0, 0);
+    for (number, path) in all.iter().enumerate() {
+        // One case each, another one for every place.
+        let mut values = files[number % files.len()].clone();
+        let parts: Vec<&str> = path.split('/').skip(1).collect();
+        let mut at = &mut values;
+        for part in &parts {
+            at = &mut at[*part];
+        }
+        *at = Value::Null;
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), values.to_string()).expect("written");
+        match super::render::template(helm, chart.path(), super::render::LATEST, &[file.path()]) {
+            Ok(text) => {
+                rendered += 1;
+                assert!(!text.contains("<nil>") && !text.contains("<no value>"), "{path}: {text}");
+            }
+            Err(said) => {
+                named += 1;
+                let last = parts.last().expect("a part");
+                let clear = said.contains("missing propert") || said.contains("to repair in the values");
+                assert!(clear && said.contains(last), "{path}: {said}");
+            }
+        }
+    }
+    println!("figures: a null at {} places: {named} named, {rendered} without effect", all.len());
+    assert!(named > 100, "{named}");
+}
+
 fn refused(helm: &Path, values: &Value) -> String {
     refusal(helm, &values.to_string())
 }
@@ -123,7 +169,8 @@ fn a_mistyped_key_is_refused() {
             } else {
                 schema.pointer(&inner["$ref"].as_str().expect("a reference")[1..]).expect("a definition")
             };
-            if target["additionalProperties"] == false {
+            // Labels and annotations have names of their own.
+            if target["additionalProperties"] == false && target["patternProperties"].is_null() {
                 closed.push(path.clone());
             }
             open.push((path, target));
@@ -163,12 +210,44 @@ fn values_of_the_wrong_kind_are_refused() {
         (json!({ "config": { "worker": { "drain_timeout": "soon" } } }), "/config/worker/drain_timeout"),
         (json!({ "config": { "state": { "on_loss": "ignore" } } }), "/config/state/on_loss"),
         (json!({ "policy": { "profile": "lenient" } }), "/policy/profile"),
+        (json!({ "policy": { "policies": { "SG99": {} } } }), "/policy/policies"),
+        (json!({ "policy": { "policies": { "SG01": { "mode": "watch" } } } }), "/policy/policies/SG01/mode"),
+        (
+            json!({ "policy": { "policies": { "SG01": { "rules": { "hard": "block" } } } } }),
+            "/policy/policies/SG01/rules",
+        ),
+        (
+            json!({ "policy": { "policies": { "SG01": { "rules": { "hard_limit": "deny" } } } } }),
+            "/policy/policies/SG01/rules/hard_limit",
+        ),
+        (
+            json!({ "policy": { "policies": { "SG01": { "options": { "maxBytes": 1 } } } } }),
+            "/policy/policies/SG01/options",
+        ),
+        (
+            json!({ "policy": { "policies": { "SG01": { "options": { "max_bytes": "1" } } } } }),
+            "/policy/policies/SG01/options/max_bytes",
+        ),
+        (json!({ "policy": { "overrides": { "a": { "match": { "flet": "x" } } } } }), "/policy/overrides/a/match"),
+        (
+            json!({ "policy": { "overrides": { "a": { "policies": { "SG01": { "options": { "a": 1 } } } } } } }),
+            "/policy/overrides/a/policies/SG01/options",
+        ),
         (json!({ "podMonitor": { "interval": "often" } }), "/podMonitor/interval"),
         (json!({ "stateMemoryPercent": 100 }), "/stateMemoryPercent"),
         (json!({ "nameOverride": "My_Gate" }), "/nameOverride"),
         (json!({ "fullnameOverride": "my.gate" }), "/fullnameOverride"),
         (json!({ "fullnameOverride": "7-gates" }), "/fullnameOverride"),
         (json!({ "commonLabels": { "team": "a b" } }), "/commonLabels/team"),
+        (json!({ "commonAnnotations": { "a b": "c" } }), "/commonAnnotations"),
+        (json!({ "podLabels": { "bad key!": "c" } }), "/podLabels"),
+        (json!({ "podMonitor": { "labels": { "a/b/c": "d" } } }), "/podMonitor/labels"),
+        (
+            json!({ "prometheusRule": { "additionalRuleLabels": { "a-b": "c" } } }),
+            "/prometheusRule/additionalRuleLabels",
+        ),
+        (json!({ "image": { "tag": "1 0" } }), "/image/tag"),
+        (json!({ "image": { "repository": "a b" } }), "/image/repository"),
         (json!({ "serviceAccount": { "name": "My_Account" } }), "/serviceAccount/name"),
         (json!({ "priorityClassName": "High_1" }), "/priorityClassName"),
         (json!({ "runtimeClassName": "g visor" }), "/runtimeClassName"),
