@@ -12,6 +12,7 @@ use super::current::Current;
 use super::environment::EnvironmentError;
 use super::judge::Input;
 use super::kafka::probe::{Probe, Sent};
+use super::kafka::retire;
 use super::settings::Settings;
 use super::telemetry::Metrics;
 use crate::engine::decision::Decision;
@@ -164,6 +165,9 @@ impl Bird {
                 Ok(None) => (Round::Missing, Some(format!("no verdict within {} s", DEADLINE.as_secs()))),
                 Err(why) => (Round::Missing, Some(why)),
             };
+            if round == Round::Missing {
+                self.anew();
+            }
             self.parts.metrics.canary_verdicts.inc([round.name()]);
             self.parts.health.canary(round);
             let (result, why) = (round.name(), why.as_deref().unwrap_or_default());
@@ -174,6 +178,13 @@ impl Bird {
                     tracing::error!(event = "canary.verdict", topic, partition, result, why);
                 }
             }
+        }
+    }
+
+    /// The next round asks with new clients, in case that these have lost the brokers for good.
+    fn anew(&mut self) {
+        if let Ok(fresh) = Probe::new(&self.parts.settings) {
+            retire(std::mem::replace(&mut self.probe, fresh));
         }
     }
 

@@ -195,6 +195,28 @@ pub(crate) fn log_error(error: &KafkaError, reason: &str) {
     }
 }
 
+/// How long a client may be without any broker before it is given up for a new one.
+///
+/// librdkafka 2.12.1 can lose its last broker for good: one that metadata lacks for a moment (the only broker, fenced
+/// after a stall; all but the first that come back after an outage) is struck off, is never done with while something
+/// still refers to it, and is nevertheless the one that is chosen for the next connection. A new client knows the
+/// bootstrap addresses only. While brokers are really away it is as well off as the old one was, and the group has
+/// given up the member by then.
+pub(crate) fn patience(settings: &Settings) -> Duration {
+    settings.session_timeout.max(Duration::from_secs(10))
+}
+
+/// Says that a client was given up.
+pub(crate) fn replaced(client: &'static str, without: Duration) {
+    tracing::warn!(event = "kafka.client_replaced", client, seconds = without.as_secs());
+}
+
+/// Ends a client on a thread of its own: whether one without brokers can be ended soon is not known.
+pub(crate) fn retire(client: impl Send + 'static) {
+    // Without a thread it is ended here.
+    let _ = std::thread::Builder::new().name("retired".into()).spawn(move || drop(client));
+}
+
 /// A context that only logs.
 pub(crate) struct Quiet;
 

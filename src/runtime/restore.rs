@@ -19,70 +19,19 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use rdkafka::message::Message;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
-use serde::{Deserialize, Serialize};
+
+pub use position::{Decision, FORMAT, POSITION_KEY, Position, decide};
 
 use super::environment::EnvironmentError;
 use super::judge::Judge;
 use super::kafka::source::{client_error, offset_of};
-use super::kafka::{Quiet, reader};
+use super::kafka::{Quiet, patience, reader, replaced, retire};
 use super::port::{PartitionId, Ready, Restore};
 use super::settings::{OnLoss, OnReset, Settings, Start, state_topic};
 use super::worker::Telemetry;
+use position::is_key_id;
 
-/// The changelog key of a position; a judge's keys are longer.
-pub const POSITION_KEY: &[u8] = b"position";
-/// The one format that this release writes and reads.
-pub const FORMAT: u32 = 1;
-
-/// The input offset that the entries before it belong to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Position {
-    pub format: u32,
-    pub next_offset: i64,
-    /// The `now` of the last tick, in milliseconds since the epoch.
-    pub tick: i64,
-    /// Which fingerprint key the entries are under; empty where that is not known.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub key: String,
-}
-
-/// What to do with what was read: the whole decision, apart from Kafka.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Decision {
-    /// The state belongs to the offset.
-    Use,
-    /// Nothing is wrong; a marker may still be on its way.
-    Wait,
-    /// Neither an offset nor a state: the first run.
-    First,
-    Reset,
-    Lost,
-}
-
-impl Decision {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Use => "use",
-            Self::Wait => "wait",
-            Self::First => "first",
-            Self::Reset => "reset",
-            Self::Lost => "lost",
-        }
-    }
-}
-
-/// `waited` is true once no transaction that was open when the end was reached can be open any more.
-pub fn decide(committed: Option<i64>, last: Option<i64>, at_end: bool, waited: bool) -> Decision {
-    match (committed, last) {
-        _ if !at_end => Decision::Wait,
-        (None, None) => Decision::First,
-        (None, Some(_)) => Decision::Reset,
-        (Some(offset), Some(position)) if position == offset => Decision::Use,
-        (Some(offset), Some(position)) if position > offset => Decision::Reset,
-        (Some(_), _) if waited => Decision::Lost,
-        (Some(_), _) => Decision::Wait,
-    }
-}
+mod position;
 
 type Answer<S> = (PartitionId, u64, Result<Ready<S>, EnvironmentError>);
 
@@ -95,6 +44,16 @@ enum Ask<S> {
 pub struct Restorer<J: Judge> {
     asks: Sender<Ask<J::State>>,
     thread: Option<JoinHandle<()>>,
+}
+
+fn consumer(settings: &Settings) -> Result<BaseConsumer<Quiet>, EnvironmentError> {
+    let mut config = reader(settings);
+    config.set("client.id", format!("sluicegate-{}-restore", settings.instance));
+    let queue = (settings.sizes.entry * 256).max(32 << 20);
+    config.set("queued.max.messages.kbytes", (queue >> 10).to_string());
+    // Look-ups share the connection with fetches, and would wait behind them at the end of a partition.
+    config.set("fetch.wait.max.ms", "10");
+    config.create_with_context(Quiet).map_err(|e| client_error(&e))
 }
 
 /// A worker's end of the [`Restorer`].
@@ -111,16 +70,10 @@ impl<J: Judge> Restorer<J> {
         judge: &Arc<J>,
         telemetry: &Arc<dyn Telemetry>,
     ) -> Result<Self, EnvironmentError> {
-        let mut config = reader(settings);
-        config.set("client.id", format!("sluicegate-{}-restore", settings.instance));
-        let queue = (settings.sizes.entry * 256).max(32 << 20);
-        config.set("queued.max.messages.kbytes", (queue >> 10).to_string());
-        // Look-ups share the connection with fetches, and would wait behind them at the end of a partition.
-        config.set("fetch.wait.max.ms", "10");
-        let consumer: BaseConsumer<Quiet> = config.create_with_context(Quiet).map_err(|e| client_error(&e))?;
         let (asks, inbox) = channel();
         let desk = Work {
-            consumer,
+            consumer: consumer(settings)?,
+            answered: Instant::now(),
             settings: Arc::clone(settings),
             judge: Arc::clone(judge),
             inbox,
@@ -188,8 +141,38 @@ struct Open<S> {
     end: i64,
 }
 
+impl<S> Open<S> {
+    fn new(ticket: u64, from: u32, reply: Sender<Answer<S>>, empty: S) -> Self {
+        Self {
+            ticket,
+            from,
+            reply,
+            state: empty,
+            committed: None,
+            last: None,
+            keys: HashSet::new(),
+            at_end: false,
+            since: Instant::now(),
+            progress: Instant::now(),
+            entries: 0,
+            broken: None,
+            next: 0,
+            end: 0,
+        }
+    }
+
+    /// As if nothing had been read yet.
+    fn begin(&mut self, empty: S) {
+        let since = self.since;
+        *self = Self::new(self.ticket, self.from, self.reply.clone(), empty);
+        self.since = since;
+    }
+}
+
 struct Work<J: Judge> {
     consumer: BaseConsumer<Quiet>,
+    /// When a broker last answered something, or the first partition was asked for.
+    answered: Instant,
     settings: Arc<Settings>,
     judge: Arc<J>,
     inbox: Receiver<Ask<J::State>>,
@@ -220,10 +203,34 @@ impl<J: Judge> Work<J> {
             while let Ok(ask) = self.inbox.try_recv() {
                 self.take(ask);
             }
+            self.look_after();
             self.fetch_offsets();
             self.read();
             self.settle();
             self.tell();
+        }
+    }
+
+    /// A client that finds no broker for long is given up for a new one, which reads from the beginning.
+    fn look_after(&mut self) {
+        let without = self.answered.elapsed();
+        let Some(&at) = self.open.keys().next() else { return };
+        if without < patience(&self.settings) {
+            return;
+        }
+        // Offsets that are not stable yet take long too, and restores that only wait have nothing to be told.
+        if self.answers(at) {
+            self.answered = Instant::now();
+            return;
+        }
+        if let Ok(fresh) = consumer(&self.settings) {
+            replaced("restore", without);
+            retire(std::mem::replace(&mut self.consumer, fresh));
+            self.answered = Instant::now();
+            for (at, open) in &mut self.open {
+                let input = self.settings.inputs.get(usize::from(at.topic)).map_or("", String::as_str);
+                open.begin(self.judge.open(input, at.partition));
+            }
         }
     }
 
@@ -250,24 +257,11 @@ impl<J: Judge> Work<J> {
                 if self.open.contains_key(&at) {
                     self.close(at);
                 }
+                if self.open.is_empty() {
+                    self.answered = Instant::now();
+                }
                 let input = self.settings.inputs.get(usize::from(at.topic)).map_or("", String::as_str);
-                let open = Open {
-                    ticket,
-                    from,
-                    reply,
-                    state: self.judge.open(input, at.partition),
-                    committed: None,
-                    last: None,
-                    keys: HashSet::new(),
-                    at_end: false,
-                    since: Instant::now(),
-                    progress: Instant::now(),
-                    entries: 0,
-                    broken: None,
-                    next: 0,
-                    end: 0,
-                };
-                self.open.insert(at, open);
+                self.open.insert(at, Open::new(ticket, from, reply, self.judge.open(input, at.partition)));
             }
         }
     }
@@ -300,7 +294,10 @@ impl<J: Judge> Work<J> {
             list.add_partition(&self.settings.inputs[usize::from(at.topic)], at.partition);
         }
         let answer = match self.consumer.committed_offsets(list, Duration::from_secs(5)) {
-            Ok(answer) => answer,
+            Ok(answer) => {
+                self.answered = Instant::now();
+                answer
+            }
             Err(error) => {
                 tracing::info!(event = "restore.offsets_wait", error = %error);
                 std::thread::sleep(Duration::from_millis(100));
@@ -351,6 +348,7 @@ impl<J: Judge> Work<J> {
             match self.consumer.poll(Duration::from_millis(5)) {
                 None => return,
                 Some(Ok(record)) => {
+                    self.answered = Instant::now();
                     let Some(topic) = self.states.iter().position(|s| s == record.topic()) else {
                         continue;
                     };
@@ -534,11 +532,6 @@ impl<J: Judge> Work<J> {
     }
 }
 
-/// What [`crate::engine::Settings::key_id`] makes; a topic may hold anything.
-fn is_key_id(text: &str) -> bool {
-    text.len() == 12 && text.bytes().all(|b| b.is_ascii_hexdigit())
-}
-
 fn unreadable(place: &str, why: &str) -> EnvironmentError {
     EnvironmentError::new(
         "state_unreadable",
@@ -565,39 +558,5 @@ fn apply<J: Judge>(judge: &J, keep: bool, open: &mut Open<J::State>, key: &[u8],
     };
     if let Err(why) = judge.restore(&mut open.state, key, value) {
         open.broken.get_or_insert(why);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Decision, decide, is_key_id};
-
-    #[test]
-    fn only_an_id_of_a_key_is_said() {
-        let id = crate::engine::Settings::local(crate::engine::policy::Profile::Standard).key_id();
-        assert!(is_key_id(&id), "{id}");
-        for text in ["", "0123456789a", "0123456789ab0", "sk-secret-000", "0123456789a\n"] {
-            assert!(!is_key_id(text), "{text:?}");
-        }
-    }
-
-    #[test]
-    fn decisions() {
-        let cases = [
-            ((None, None, true, false), Decision::First),
-            ((None, Some(0), true, false), Decision::Reset),
-            ((Some(5), Some(5), false, false), Decision::Wait),
-            ((Some(5), Some(5), true, false), Decision::Use),
-            ((Some(5), Some(7), true, false), Decision::Reset),
-            ((Some(5), Some(3), true, false), Decision::Wait),
-            ((Some(5), Some(3), true, true), Decision::Lost),
-            ((Some(5), None, true, false), Decision::Wait),
-            ((Some(5), None, true, true), Decision::Lost),
-            ((None, None, false, true), Decision::Wait),
-            ((Some(5), Some(3), false, true), Decision::Wait),
-        ];
-        for ((committed, last, at_end, waited), expected) in cases {
-            assert_eq!(decide(committed, last, at_end, waited), expected, "{committed:?} {last:?} {at_end} {waited}");
-        }
     }
 }

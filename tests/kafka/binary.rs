@@ -88,7 +88,8 @@ fn judge_large(world: &World) -> Vec<Value> {
     let ids: BTreeSet<&str> = later.iter().map(|v| v["verdict_id"].as_str().unwrap()).collect();
     assert_eq!(ids.len(), later.len(), "a verdict was repeated");
     assert_eq!(later.len(), verdicts.len() + 1);
-    assert_eq!(instance.metric("transactions_total") as u64, instance.metric("transaction_records_count") as u64);
+    let committed = instance.metric("transactions_total{outcome=\"committed\"}");
+    assert_eq!(committed as u64, instance.metric("transaction_records_count") as u64);
     instance.drain();
     verdicts
 }

@@ -17,6 +17,7 @@ use crate::support::broker::Broker;
 use crate::support::client::{Feed, eventually, produce, read_committed, read_uncommitted};
 use crate::support::process::Instance;
 use crate::support::unique;
+use crate::support::world::{Event, World};
 
 /// A broker of its own, because it is stopped and restarted while records are judged.
 #[test]
@@ -155,6 +156,43 @@ fn what_a_dead_process_left_open_is_settled_by_the_next() {
     let running = Running::start(&settings);
     check(&settings, &records, Duration::from_secs(60));
     assert_eq!(running.finish(), Ok(Ended::Drained));
+}
+
+/// A client that found no broker for long may never find one again, so it is given up for a new one: the member of the
+/// group, which has lost its partitions by then, and the reader of the decisions on tools. Nothing shows of it but the
+/// line in the log.
+#[test]
+fn clients_that_lose_all_brokers_are_replaced() {
+    if crate::support::broker().is_none() {
+        return;
+    }
+    let broker = Broker::start().unwrap();
+    let mut world = World::new(&broker.bootstrap, 2);
+    world.set.push(("SLUICEGATE__CANARY__ENABLED", "true".to_owned()));
+    world.set.push(("SLUICEGATE__CANARY__INTERVAL", "2s".to_owned()));
+    let result = |n: i64| Event::result(&format!("conversation-{n}"), "t", "text").at(0);
+    let instance = world.instance("a");
+    world.send(&[result(0), result(1)]);
+    world.judged_to(0, &instance);
+    broker.signal("STOP");
+    let members = || instance.log().matches("client=\"member\"").count();
+    // One that was replaced while the brokers are away is replaced again.
+    assert!(eventually(Duration::from_secs(60), || members() >= 2), "{}", instance.log());
+    broker.signal("CONT");
+    assert!(instance.log().contains("client=\"pins\""), "{}", instance.log());
+    let ready = || instance.get("/readyz").0 == 200;
+    assert!(eventually(Duration::from_secs(60), ready), "{}\n{}", instance.get("/readyz").1, instance.log());
+    let (replaced, blocked) = (members(), instance.metric("canary_verdicts_total{result=\"blocked\"}"));
+    world.send((2..40).map(result).collect::<Vec<_>>().iter());
+    let all = || {
+        let judged = world.judged().into_iter().filter(|v| v["subject"]["tool"] == "t").count();
+        let again = instance.metric("canary_verdicts_total{result=\"blocked\"}");
+        assert!(judged <= 40, "a verdict came twice");
+        judged == 40 && again > blocked
+    };
+    assert!(eventually(Duration::from_secs(60), all), "{}", instance.log());
+    assert_eq!(members(), replaced, "the new one stays\n{}", instance.log());
+    instance.drain();
 }
 
 /// Whoever was away for so long that others own its partitions does not ask what became of them: their owner may

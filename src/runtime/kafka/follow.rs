@@ -16,7 +16,7 @@ use rdkafka::message::Message;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use super::source::client_error;
-use super::{Quiet, reader};
+use super::{Quiet, patience, reader, replaced, retire};
 use crate::engine::pins::PinTable;
 use crate::runtime::environment::EnvironmentError;
 use crate::runtime::pins::Pins;
@@ -113,18 +113,24 @@ struct Reading {
     /// The end was told, and not asked for since.
     ended: bool,
     looked: Option<Instant>,
+    /// When a broker last told the end.
+    answered: Instant,
     last_error: Option<String>,
+    settings: Settings,
+}
+
+fn consumer(settings: &Settings) -> Result<BaseConsumer<Quiet>, EnvironmentError> {
+    let mut config = reader(settings);
+    config.set("client.id", format!("sluicegate-{}-pins", settings.instance));
+    // A decision that was made must not wait for others.
+    config.set("fetch.wait.max.ms", "50").set("statistics.interval.ms", "0");
+    config.create_with_context(Quiet).map_err(|e| client_error(&e))
 }
 
 impl Reading {
     fn new(settings: &Settings) -> Result<Self, EnvironmentError> {
-        let mut config = reader(settings);
-        config.set("client.id", format!("sluicegate-{}-pins", settings.instance));
-        // A decision that was made must not wait for others.
-        config.set("fetch.wait.max.ms", "50").set("statistics.interval.ms", "0");
-        let consumer: BaseConsumer<Quiet> = config.create_with_context(Quiet).map_err(|e| client_error(&e))?;
         let mut reading = Self {
-            consumer,
+            consumer: consumer(settings)?,
             topic: settings.pins.clone(),
             pins: Arc::default(),
             table: PinTable::default(),
@@ -134,7 +140,9 @@ impl Reading {
             reached: 0,
             ended: false,
             looked: None,
+            answered: Instant::now(),
             last_error: None,
+            settings: settings.clone(),
         };
         reading.begin().map_err(|e| client_error(&e))?;
         Ok(reading)
@@ -208,10 +216,12 @@ impl Reading {
         self.looked = Some(Instant::now());
         match self.consumer.fetch_watermarks(&self.topic, PARTITION, ANSWER) {
             Ok((_, high)) if high < self.reached => {
+                self.answered = Instant::now();
                 tracing::warn!(event = "pins.anew", topic = self.topic, "the topic is shorter than it was");
                 self.anew();
             }
             Ok((_, high)) => {
+                self.answered = Instant::now();
                 if std::mem::take(&mut self.ended) {
                     self.reached = self.reached.max(high);
                 }
@@ -220,7 +230,24 @@ impl Reading {
                     self.pins.is_current();
                 }
             }
-            Err(error) => self.say(&error),
+            Err(error) => {
+                self.say(&error);
+                self.look_after();
+            }
+        }
+    }
+
+    /// A client that finds no broker for long is given up for a new one.
+    fn look_after(&mut self) {
+        let without = self.answered.elapsed();
+        if without < patience(&self.settings) {
+            return;
+        }
+        if let Ok(fresh) = consumer(&self.settings) {
+            replaced("pins", without);
+            retire(std::mem::replace(&mut self.consumer, fresh));
+            self.answered = Instant::now();
+            self.anew();
         }
     }
 

@@ -13,7 +13,7 @@ use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, ConsumerGroupMetadata};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{Headers, Message};
-use rdkafka::statistics::Statistics;
+use rdkafka::statistics::{Broker, Statistics};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use rdkafka::types::RDKafkaRespErr;
 
@@ -40,9 +40,27 @@ struct Shared {
     /// Where a log ends, and how many records before that were not fetched yet.
     ends: BTreeMap<PartitionId, (i64, i64)>,
     brokers: Option<usize>,
+    dark: Dark,
     /// Partitions of input topics.
     widths: BTreeMap<u16, i32>,
     queued: Option<u64>,
+}
+
+/// How long the client has had no broker, by the time of its own statistics: they may wait to be looked at.
+#[derive(Default)]
+struct Dark {
+    /// Microseconds of the client's clock.
+    since: Option<i64>,
+    lasted: Duration,
+}
+
+impl Dark {
+    fn seen(&mut self, brokers: usize, at: i64) {
+        self.since = if brokers > 0 { None } else { self.since.or(Some(at)) };
+        self.lasted = self.since.map_or(Duration::ZERO, |since| {
+            Duration::from_micros(u64::try_from(at.saturating_sub(since)).unwrap_or(0))
+        });
+    }
 }
 
 struct Context {
@@ -98,8 +116,12 @@ impl ClientContext for Context {
         if up > 0 {
             super::outage::over();
         }
+        // The group's coordinator has a connection of its own, over which nothing else is asked.
+        let own = |b: &&Broker| b.source != "logical" && matches!(b.state.as_str(), "UP" | "UPDATE");
+        let reached = statistics.brokers.values().filter(own).count();
         let mut shared = self.shared();
         shared.brokers = Some(up);
+        shared.dark.seen(reached, statistics.ts);
         // All partitions are fetched into one queue, whose size each of them gives for its own.
         let all = statistics.topics.values().flat_map(|t| t.partitions.values());
         shared.queued = Some(all.map(|p| p.fetchq_size).max().unwrap_or(0));
@@ -148,6 +170,11 @@ pub struct KafkaSource {
     consumer: Option<BaseConsumer<Context>>,
     context: Arc<Context>,
     settings: Arc<Settings>,
+    worker: u32,
+    /// What the worker was told that it has.
+    held: BTreeSet<PartitionId>,
+    /// The worker was told that it lost what a former client had; this one knows nothing of it.
+    orphaned: bool,
     /// Partition numbers whose end was reported while several topics have them, and when it was last looked up.
     unclear: BTreeMap<i32, Option<Instant>>,
     positions: BTreeMap<PartitionId, i64>,
@@ -168,6 +195,9 @@ impl KafkaSource {
             consumer: Some(consumer),
             context,
             settings: Arc::clone(settings),
+            worker,
+            held: BTreeSet::new(),
+            orphaned: false,
             unclear: BTreeMap::new(),
             positions: BTreeMap::new(),
             narrow: BTreeMap::new(),
@@ -176,6 +206,34 @@ impl KafkaSource {
 
     fn consumer(&self) -> Result<&BaseConsumer<Context>, PortError> {
         self.consumer.as_ref().ok_or_else(|| PortError::Fatal("the consumer is closed".into()))
+    }
+
+    /// A client that lost all brokers for good is given up for a new one ([`super::patience`]). What it had is lost,
+    /// and the first that the worker is told.
+    fn look_after(&mut self) -> Result<(), PortError> {
+        let dark = self.context.shared().dark.lasted;
+        if dark < super::patience(&self.settings) || self.context.closing.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let fresh = Self::new(&self.settings, self.worker).map_err(|e| PortError::Fatal(e.to_string()))?;
+        super::replaced("member", dark);
+        let old = std::mem::replace(self, fresh);
+        if !old.held.is_empty() {
+            self.orphaned = true;
+            self.context.shared().events.push_back(Inbound::Lost(old.held.iter().copied().collect()));
+        }
+        super::retire(old);
+        Ok(())
+    }
+
+    /// Notes what the worker is told.
+    fn told(&mut self, event: Inbound) -> Inbound {
+        match &event {
+            Inbound::Assign(parts) => self.held.extend(parts),
+            Inbound::Revoke(parts) | Inbound::Lost(parts) => self.held.retain(|at| !parts.contains(at)),
+            _ => {}
+        }
+        event
     }
 
     fn take_started(&self, parts: &[PartitionId]) -> Vec<PartitionId> {
@@ -229,8 +287,10 @@ impl Source for KafkaSource {
         if !self.unclear.is_empty() {
             self.look_up_ends()?;
         }
-        if let Some(event) = self.context.shared().events.pop_front() {
-            return Ok(event);
+        self.look_after()?;
+        let waiting = self.context.shared().events.pop_front();
+        if let Some(event) = waiting {
+            return Ok(self.told(event));
         }
         let consumer = self.consumer.as_ref().ok_or_else(|| PortError::Fatal("the consumer is closed".into()))?;
         match consumer.poll(wait) {
@@ -238,7 +298,9 @@ impl Source for KafkaSource {
                 let mut shared = self.context.shared();
                 // Without a wait the client looks at one event only.
                 shared.stopped &= wait.is_zero();
-                Ok(shared.events.pop_front().unwrap_or(Inbound::Idle))
+                let event = shared.events.pop_front().unwrap_or(Inbound::Idle);
+                drop(shared);
+                Ok(self.told(event))
             }
             Some(Ok(message)) => {
                 let Some(at) = self.context.id(message.topic(), message.partition()) else {
@@ -300,19 +362,22 @@ impl Source for KafkaSource {
                 tracing::debug!(event = "kafka.unexpected_record", partition = message.partition());
             }
             if left.is_zero() || !self.context.shared().events.is_empty() {
-                return;
+                break;
             }
         }
+        // What hinders it the next poll says.
+        let _ = self.look_after();
     }
 
     fn take_lost(&mut self) -> Option<Vec<PartitionId>> {
-        let mut shared = self.context.shared();
-        match shared.events.pop_front()? {
+        let waiting = self.context.shared().events.pop_front()?;
+        if !matches!(waiting, Inbound::Lost(_)) {
+            self.context.shared().events.push_front(waiting);
+            return None;
+        }
+        match self.told(waiting) {
             Inbound::Lost(parts) => Some(parts),
-            other => {
-                shared.events.push_front(other);
-                None
-            }
+            _ => None,
         }
     }
 
@@ -321,6 +386,9 @@ impl Source for KafkaSource {
     }
 
     fn release(&mut self, parts: &[PartitionId]) -> Result<(), PortError> {
+        if std::mem::take(&mut self.orphaned) {
+            return Ok(());
+        }
         let mine = self.take_started(parts);
         self.consumer()?.incremental_unassign(&self.context.list(&mine)).map_err(assignment_error)
     }
