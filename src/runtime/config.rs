@@ -117,19 +117,23 @@ pub fn from_text(text: &str, env: HashMap<String, String>, need: Need) -> Result
 fn from_tree(tree: &Tree, need: Need) -> Result<Config, Vec<Problem>> {
     let mut leaves = Vec::new();
     flatten(tree, &mut Vec::new(), &mut leaves);
-    let mut problems = BTreeMap::new();
+    let mut problems: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let defaults = serde_json::to_value(Config::default()).map_err(|e| vec![problem("defaults", e.to_string())])?;
     let mut sum = defaults.clone();
     for (path, leaf, from_env) in leaves {
         if leaf.is_array() && !from_env && is_table(&defaults, &path) {
-            problems.entry(path.join(".")).or_insert("a list: must be a table of keys and values".to_owned());
+            problems.insert(path.join("."), vec!["a list: must be a table of keys and values".to_owned()]);
+            continue;
+        }
+        if let Some(found) = control(&path, &leaf) {
+            problems.insert(path.join("."), vec![found]);
             continue;
         }
         match fitting(&defaults, &path, &leaf, from_env) {
             Ok(value) => put(&mut sum, &path, value),
             Err(error) => {
                 let (path, text) = unfit(&path, &leaf, &error);
-                problems.entry(path).or_insert(text);
+                problems.insert(path, vec![text]);
             }
         }
     }
@@ -140,13 +144,26 @@ fn from_tree(tree: &Tree, need: Need) -> Result<Config, Vec<Problem>> {
         p.path.starts_with("policy.overrides.")
             && unread.iter().any(|path| path.strip_prefix(&p.path).is_some_and(|rest| rest.starts_with('.')))
     };
-    for p in config.check(need).into_iter().filter(|p| !follows(p)) {
-        problems.entry(p.path).or_insert(p.problem);
+    // What could not be read has its default now, of which nothing is said.
+    for p in config.check(need).into_iter().filter(|p| !unread.contains(&p.path) && !follows(p)) {
+        problems.entry(p.path).or_default().push(p.problem);
     }
     if problems.is_empty() {
         return Ok(config);
     }
-    Err(problems.into_iter().map(|(path, problem)| Problem { path, problem }).collect())
+    let each = |(path, all): (String, Vec<String>)| {
+        all.into_iter().map(move |problem| Problem { path: path.clone(), problem }).collect::<Vec<_>>()
+    };
+    Err(problems.into_iter().flat_map(each).collect())
+}
+
+/// A control character in what names things: clients would cut the text at a zero, logs would break at a new line.
+/// People may write several lines of why they broke the glass; what policies take is theirs to judge.
+fn control(path: &[String], leaf: &serde_json::Value) -> Option<String> {
+    let free = path.first().is_some_and(|section| matches!(section.as_str(), "policy" | "break_glass"));
+    let texts = leaf.as_str().into_iter().chain(leaf.as_array().into_iter().flatten().filter_map(|v| v.as_str()));
+    let found = texts.flat_map(str::chars).find(|c| c.is_control())?;
+    (!free).then(|| format!("holds the control character U+{:04X}; take it out", u32::from(found)))
 }
 
 /// Whether the structs have a table there. serde would take a list for it, and its values by their places.

@@ -140,7 +140,10 @@ fn sasl_needs_all_of_its_parts_from_files() {
         "kafka: {security_protocol: sasl_ssl}\n",
         &["kafka.sasl.mechanism: missing", "kafka.sasl.password_file: missing", "kafka.sasl.username: missing"],
     );
-    check("kafka: {ca_file: /nowhere/ca.pem}\n", &["kafka.ca_file: "]);
+    check(
+        "kafka: {ca_file: /nowhere/ca.pem}\n",
+        &["kafka.ca_file: unused", "kafka.ca_file: /nowhere/ca.pem: no such file"],
+    );
 }
 
 #[test]
@@ -198,6 +201,50 @@ fn overrides_and_fleets_are_read_and_their_problems_name_place_and_limit() {
             "policy.overrides.c.match: matches everything",
             "policy.overrides.d.profile: \"loud\": unknown variant loud",
         ],
+    );
+}
+
+/// Of one key with several problems all are told, and none of a default that stands in for what could not be read.
+#[test]
+fn all_that_is_wrong_with_one_key_is_told() {
+    check(
+        "kafka: {inputs: ['a b', x/y, c]}",
+        &["kafka.inputs: \"a b\": a topic is at most", "kafka.inputs: \"x/y\": a topic is at most"],
+    );
+    check(
+        "kafka: {bootstrap_servers: 'a:0, b:x'}",
+        &["kafka.bootstrap_servers: \"a:0\": must be host:port", "kafka.bootstrap_servers: \"b:x\": must be host:port"],
+    );
+    check("kafka: {inputs: [7, {}]}", &["kafka.inputs: [7,{}]: invalid type"]);
+}
+
+/// Names go to clients, logs and labels.
+#[test]
+fn control_characters_are_refused_where_things_are_named() {
+    for (key, character) in [
+        ("kafka: {group: \"a\\0b\"}", "0000"),
+        ("kafka: {instance: \"a\\nb\"}", "000A"),
+        ("kafka: {bootstrap_servers: \"a\\0:1\"}", "0000"),
+        ("kafka: {inputs: [a, \"b\\e[1m\"]}", "001B"),
+        ("kafka: {sasl: {username: \"a\\0\"}}", "0000"),
+        ("kafka: {properties: {client.rack: \"a\\x07\"}}", "0007"),
+        ("engine: {fingerprint_key_file: \"a\\0\"}", "0000"),
+        ("http: {listen: \"0.0.0.0:1\\0\"}", "0000"),
+    ] {
+        let problems = load(key, &[], Need::Engine).expect_err(key);
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        let said = format!("holds the control character U+{character}; take it out");
+        assert!(problems[0].ends_with(&said) && !problems[0].contains(char::is_control), "{}", problems[0]);
+    }
+    let why = "break_glass: {until: 2026-01-01T00:00:00Z, by: ada, reason: \"two\\nlines\"}";
+    assert!(load(why, &[], Need::Engine).is_ok());
+}
+
+#[test]
+fn a_key_with_nothing_behind_it_is_told() {
+    check(
+        "worker:\n  count:\nkafka:\n  groop:\n",
+        &["kafka.groop: unknown key", "worker.count: null: nothing stands there; give a value, or leave the key out"],
     );
 }
 

@@ -209,6 +209,9 @@ pub(super) fn fitting(defaults: &Value, path: &[String], leaf: &Value, from_env:
         }
     }
     let error = first.unwrap_or_default();
+    if leaf.is_null() && !error.starts_with("unknown field") {
+        return Err("nothing stands there; give a value, or leave the key out".to_owned());
+    }
     // What is no word at all where one of a few is wanted: serde names them only to a word that is none.
     if error.contains("expected string or map") {
         let mut tree = defaults.clone();
