@@ -34,6 +34,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+/// What a file may have at most: as much as a ConfigMap.
+const MOST_BYTES: u64 = 1 << 20;
+/// How many characters of a problem are shown, of its beginning and of its end.
+const SHOWN: usize = 500;
+
 /// What a command needs of the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
@@ -95,13 +100,17 @@ fn texts(files: &[PathBuf]) -> Result<Vec<(String, String)>, Vec<Problem>> {
     if problems.is_empty() { Ok(texts) } else { Err(problems) }
 }
 
-/// A file's bytes. What may have no end, or wait for a writer, is refused: nobody could read it again.
+/// A file's bytes. What may have no end, or wait for a writer, or takes minutes to parse, is refused.
 ///
 /// # Errors
-/// It cannot be read, or is no file.
+/// It cannot be read, is no file, or is larger than [`MOST_BYTES`].
 pub fn read(path: &Path) -> std::io::Result<Vec<u8>> {
-    if !std::fs::metadata(path)?.is_file() {
+    let about = std::fs::metadata(path)?;
+    if !about.is_file() {
         return Err(std::io::Error::other("not a regular file"));
+    }
+    if about.len() > MOST_BYTES {
+        return Err(std::io::Error::other(format!("{} bytes; at most {MOST_BYTES} are read", about.len())));
     }
     std::fs::read(path)
 }
@@ -152,7 +161,7 @@ fn from_tree(tree: &Tree, need: Need) -> Result<Config, Vec<Problem>> {
         return Ok(config);
     }
     let each = |(path, all): (String, Vec<String>)| {
-        all.into_iter().map(move |problem| Problem { path: path.clone(), problem }).collect::<Vec<_>>()
+        all.into_iter().map(move |said| Problem { path: path.clone(), problem: short(&said) }).collect::<Vec<_>>()
     };
     Err(problems.into_iter().flat_map(each).collect())
 }
@@ -198,6 +207,18 @@ pub fn placed(p: Problem) -> Problem {
         _ => "",
     };
     Problem { path: format!("{section}{}", p.path), problem: p.problem }
+}
+
+/// Without the middle of a long value; what is wrong with it stands behind it.
+fn short(text: &str) -> String {
+    let head = text.char_indices().nth(SHOWN).map(|(at, _)| at);
+    let tail = text.char_indices().nth_back(SHOWN).map(|(at, _)| at);
+    match (head, tail) {
+        (Some(head), Some(tail)) if head < tail => {
+            format!("{}…({} bytes)…{}", &text[..head], tail - head, &text[tail..])
+        }
+        _ => text.to_owned(),
+    }
 }
 
 fn problem(path: &str, problem: impl Into<String>) -> Problem {

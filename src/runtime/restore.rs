@@ -495,7 +495,9 @@ impl<J: Judge> Work<J> {
                     committed.map_or("not committed".to_owned(), |o| o.to_string()),
                     open.last.as_ref().map_or(0, |p| p.next_offset),
                 ),
-                "set the offset back, or set state.on_offset_reset: replay_fresh to judge from there with empty state",
+                "if another group reads this input, give this one inputs of its own: the state of an input is of one \
+                 group; else set the offset back, or set state.on_offset_reset: replay_fresh to judge from there with \
+                 empty state",
             )),
             Decision::Lost => Err(EnvironmentError::new(
                 "state_lost",

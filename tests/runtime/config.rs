@@ -376,7 +376,27 @@ fn what_a_reader_would_cut_short_or_blow_up_is_refused() {
     );
     // Not an alias.
     assert!(load("policy: {bundle: \"*x\"} # *y\n", &[], Need::Engine).is_err_and(|p| !p[0].contains("alias")));
+    // What was given by mistake may be a secret.
+    for secret in
+        ["hunter2", "- hunter2", "-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----", "[hunter2]"]
+    {
+        let said = load(secret, &[], Need::Engine).expect_err(secret);
+        assert!(said.len() == 1 && said[0].ends_with("no keys stand at its top"), "{said:?}");
+    }
+    for secret in
+        ["pass: hunter2", "{\"kafka\": {\"password\": \"hunter2\"}}", "hunter2: [", "a: 'hunter2", "hunter2: \"\\q\""]
+    {
+        let said = load(secret, &[], Need::Engine).expect_err(secret).join("\n");
+        assert!(!said.replace("hunter2: unknown", "").contains("hunter2"), "{said}");
+    }
+    let long = format!("kafka: {{group: {}}}", "a".repeat(1 << 18));
+    let said = load(&long, &[], Need::Engine).expect_err("too long").join("\n");
+    assert!(said.len() < 2_000 && said.contains("aaa…(") && said.ends_with("must have 1 to 128 bytes"), "{said}");
     let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("large.yaml");
+    std::fs::write(&file, format!("#{}\n", "a".repeat(1 << 20))).unwrap();
+    let problems = config::load(&[file], HashMap::new(), Need::Engine).unwrap_err();
+    assert!(problems[0].problem.contains("1048578 bytes; at most 1048576 are read"), "{problems:?}");
     let problems = config::load(&[folder.path().to_owned()], HashMap::new(), Need::Engine).unwrap_err();
     assert!(problems[0].problem.contains("not a regular file"), "{problems:?}");
 }

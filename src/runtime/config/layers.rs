@@ -13,7 +13,14 @@ use yaml_rust2::scanner::{Scanner, Token, TokenType};
 /// Files, each with its name, and environment as one tree; what is later wins, key by key. All files that are not YAML
 /// are told.
 pub(super) fn merged(files: &[(String, String)], env: HashMap<String, String>) -> Result<Tree, Vec<Problem>> {
-    let unread = |name: &str, e: &dyn std::fmt::Display| problem("--config", format!("{name}: not YAML: {e}"));
+    let unread = |name: &str, e: &config::ConfigError| {
+        // A file that is something else may be a secret: what stands in it is not shown.
+        let why = match e.to_string() {
+            text if text.starts_with("invalid type") => "no keys stand at its top".to_owned(),
+            text => text,
+        };
+        problem("--config", format!("{name}: not YAML: {why}"))
+    };
     let mut all = Tree::Table(BTreeMap::new());
     let mut problems = Vec::new();
     for (name, text) in files {

@@ -36,7 +36,7 @@ pub struct Config {
 pub struct Kafka {
     /// `host:port,host:port`. `run` needs it.
     pub bootstrap_servers: String,
-    /// The consumer group; instances of one group share the partitions.
+    /// The consumer group; instances of one group share the partitions. An input topic is for one group: its state is that group's.
     pub group: String,
     /// Names this process among its group; part of `transactional.id`. Default: the host name.
     pub instance: Option<String>,
