@@ -10,7 +10,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use rdkafka::types::RDKafkaRespErr;
 
 use super::source::client_error;
-use super::{Quiet, is_denied};
+use super::{Quiet, is_denied, is_transport};
 use crate::engine::pins::record::SIGHTING_BYTES;
 use crate::runtime::environment::EnvironmentError;
 use crate::runtime::settings::{Settings, state_topic};
@@ -150,8 +150,18 @@ pub fn message_limits(settings: &Settings) -> Result<BTreeMap<String, usize>, En
         .collect();
     let asked: Vec<_> = names.iter().map(|n| ResourceSpecifier::Topic(n)).collect();
     let options = AdminOptions::new().request_timeout(Some(ASK * 2));
-    let answers = wait(async { admin.describe_configs(&asked, &options).await })?
-        .map_err(|e| admin_error("describe the configuration of the topics", &e))?;
+    let until = Instant::now() + settings.startup_timeout;
+    let answers = loop {
+        match wait(async { admin.describe_configs(&asked, &options).await })? {
+            Ok(answers) => break answers,
+            // Brokers that come back answer this later than they answer for the cluster.
+            Err(error @ KafkaError::AdminOp(code)) if is_transport(code) && Instant::now() < until => {
+                tracing::warn!(event = "kafka.waiting", bootstrap = settings.bootstrap, error = %error, reason = "");
+                std::thread::sleep(Duration::from_millis(200));
+            }
+            Err(error) => return Err(admin_error("describe the configuration of the topics", &error)),
+        }
+    };
     let mut limits = BTreeMap::new();
     for (name, answer) in names.iter().zip(answers) {
         match answer {
