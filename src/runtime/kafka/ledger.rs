@@ -29,6 +29,9 @@ use super::{figures, is_denied, is_fenced, is_generation, is_transport};
 use crate::runtime::port::{Cause, Commit, Figures, Ledger, PortError, Positions, Publish, Target};
 use crate::runtime::settings::{Settings, state_topic};
 
+/// How long an acknowledgement is waited for at first, and at most, before it is looked for again.
+const FIRST_PAUSE: Duration = Duration::from_micros(200);
+const LAST_PAUSE: Duration = Duration::from_millis(5);
 /// How many records are queued between two looks at the delivery reports.
 const SERVE_EVERY: u32 = 256;
 
@@ -126,17 +129,28 @@ impl KafkaLedger {
         self.reports.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// `flush` of the wrapper waits in steps of 100 ms; this takes as long as the broker does.
+    /// `flush` of the wrapper waits in steps of 100 ms; this takes as long as the broker does. Its `poll` turns in
+    /// circles for the last millisecond of a wait, and for all of a shorter one, so the waiting is done here.
     fn drain(&self, until: Instant) -> Result<(), Cause> {
         let producer = self.producer()?;
-        while producer.in_flight_count() > 0 {
+        let (mut pause, mut left) = (FIRST_PAUSE, i32::MAX);
+        loop {
+            let _ = producer.flush(Duration::ZERO);
+            producer.poll(Duration::ZERO);
+            let before = std::mem::replace(&mut left, producer.in_flight_count());
+            if left == 0 {
+                return Ok(());
+            }
             if Instant::now() >= until {
                 return Err(Cause::Timeout("outputs were not acknowledged in time".into()));
             }
-            let _ = producer.flush(Duration::ZERO);
-            producer.poll(Duration::from_micros(500));
+            // One look takes the reports of one batch.
+            if left < before {
+                continue;
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 3 / 2).min(LAST_PAUSE);
         }
-        Ok(())
     }
 
     /// Repeats a call that the broker itself asked to repeat.
@@ -209,7 +223,8 @@ impl Ledger for KafkaLedger {
             match producer.send(queued) {
                 Ok(()) => return Ok(()),
                 Err((KafkaError::MessageProduction(Code::QueueFull), again)) if Instant::now() < until => {
-                    producer.poll(Duration::from_millis(1));
+                    producer.poll(Duration::ZERO);
+                    std::thread::sleep(FIRST_PAUSE);
                     queued = again;
                 }
                 Err((KafkaError::MessageProduction(Code::MessageSizeTooLarge), refused)) => {

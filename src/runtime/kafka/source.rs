@@ -293,6 +293,8 @@ impl Source for KafkaSource {
             return Ok(self.told(event));
         }
         let consumer = self.consumer.as_ref().ok_or_else(|| PortError::Fatal("the consumer is closed".into()))?;
+        // The client waits for whole milliseconds, and the wrapper turns in circles for what is left.
+        let wait = Duration::from_millis(u64::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(u64::MAX));
         match consumer.poll(wait) {
             None => {
                 let mut shared = self.context.shared();
