@@ -43,18 +43,18 @@ app.kubernetes.io/component: service
 {{- $_ := set $own "app.kubernetes.io/managed-by" $root.Release.Service -}}
 {{- $_ := set $own "app.kubernetes.io/part-of" "sluicegate" -}}
 {{- $_ := set $own "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-") -}}
-{{- toYaml (merge $own (deepCopy $root.Values.commonLabels)) -}}
+{{- toYaml (merge $own (deepCopy ($root.Values.commonLabels | default dict))) -}}
 {{- end -}}
 
 {{/* Metadata of an object: (list root name component labels annotations). */}}
 {{- define "sluicegate.metadata" -}}
 {{- $root := index . 0 -}}
 {{- $labels := include "sluicegate.labels" (list $root (index . 2)) | fromYaml -}}
-{{- $annotations := merge (deepCopy (index . 4)) (deepCopy $root.Values.commonAnnotations) -}}
+{{- $annotations := merge (deepCopy (index . 4 | default dict)) (deepCopy ($root.Values.commonAnnotations | default dict)) -}}
 name: {{ index . 1 | quote }}
 namespace: {{ $root.Release.Namespace | quote }}
 labels:
-  {{- toYaml (merge $labels (deepCopy (index . 3))) | nindent 2 }}
+  {{- toYaml (merge $labels (deepCopy (index . 3 | default dict))) | nindent 2 }}
 {{- with $annotations }}
 annotations:
   {{- toYaml . | nindent 2 }}
@@ -153,7 +153,7 @@ annotations:
 
 {{/* The configuration file: what the values say, and what follows from credentials, listener and memory. */}}
 {{- define "sluicegate.config" -}}
-{{- $config := deepCopy .Values.config -}}
+{{- $config := deepCopy (.Values.config | default dict) -}}
 {{- $kafka := get $config "kafka" | default dict -}}
 {{- $sasl := .Values.sasl.mechanism -}}
 {{- $protocol := empty $sasl | ternary (.Values.tls.enabled | ternary "ssl" "plaintext") (.Values.tls.enabled | ternary "sasl_ssl" "sasl_plaintext") -}}

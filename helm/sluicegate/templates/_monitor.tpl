@@ -4,6 +4,6 @@
 {{- $monitor := index . 1 -}}
 {{- $job := dict "targetLabel" "job" "replacement" (printf "%s/%s" $root.Release.Namespace (include "sluicegate.fullname" $root)) -}}
 {{- $endpoint := dict "port" "http" "path" "/metrics" "scheme" "http" "interval" $monitor.interval "scrapeTimeout" $monitor.scrapeTimeout -}}
-{{- $_ := set $endpoint "relabelings" (concat (list $job) ($monitor.endpoint.relabelings | default list)) -}}
-{{- toYaml (merge $endpoint (deepCopy $monitor.endpoint)) -}}
+{{- $_ := set $endpoint "relabelings" (concat (list $job) (dig "relabelings" list ($monitor.endpoint | default dict))) -}}
+{{- toYaml (merge $endpoint (deepCopy ($monitor.endpoint | default dict))) -}}
 {{- end -}}

@@ -137,7 +137,7 @@ automountServiceAccountToken: {{ .Values.serviceAccount.automountToken | toJson 
 enableServiceLinks: false
 securityContext:
   {{- toYaml .Values.podSecurityContext | nindent 2 }}
-{{- $secrets := concat (dig "imagePullSecrets" list (.Values.global | default dict)) .Values.imagePullSecrets }}
+{{- $secrets := concat (dig "imagePullSecrets" list (.Values.global | default dict)) (.Values.imagePullSecrets | default list) }}
 {{- with $secrets }}
 imagePullSecrets:
   {{- range . }}
@@ -185,7 +185,7 @@ metadata:
     {{- if and (not .Values.existingPolicyConfigMap.name) (eq .Values.policyReload "roll") }}
     {{- $_ := set $notes "checksum/policy" (include "sluicegate.policy" . | sha256sum) }}
     {{- end }}
-    {{- toYaml (merge $notes (include "sluicegate.rendered" (list . .Values.podAnnotations) | fromYaml) (deepCopy .Values.commonAnnotations)) | nindent 4 }}
+    {{- toYaml (merge $notes (include "sluicegate.rendered" (list . .Values.podAnnotations) | fromYaml) (deepCopy (.Values.commonAnnotations | default dict))) | nindent 4 }}
 spec:
   {{- include "sluicegate.podBase" . | nindent 2 }}
   terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds | default (include "sluicegate.minGrace" .) | int64 }}

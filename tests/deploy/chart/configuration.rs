@@ -322,14 +322,21 @@ fn policy(defaults: &Value, page: &str) -> Value {
     policy
 }
 
-/// What has a default must be there: an entry of `values.yaml` whose lines are all commented out is a null, by which
-/// Helm takes the default away, and templates would fail on what is not there.
+/// What the templates cannot do without must be there: an entry of `values.yaml` whose lines are all commented out is a
+/// null, by which Helm takes the default away. Maps and lists that are the operator's own may go.
 fn require(schema: &mut Value, defaults: &Value) {
-    let closed = schema["additionalProperties"] == false && schema["properties"].is_object();
-    let Some(values) = defaults.as_object().filter(|_| closed) else { return };
-    let optional = |kind: &Value| kind.as_array().is_some_and(|all| all.contains(&json!("null")));
-    let needed = values.keys().filter(|key| !optional(&schema["properties"][key.as_str()]["type"]));
-    schema["required"] = needed.cloned().collect();
+    let section = |schema: &Value| schema["additionalProperties"] == false && schema["properties"].is_object();
+    let Some(values) = defaults.as_object().filter(|_| section(schema)) else { return };
+    let needed = |of: &Value| {
+        let bounded = ["enum", "anyOf", "minLength"].iter().any(|key| !of[*key].is_null());
+        bounded || section(of) || !of["$ref"].is_null() || ["boolean", "integer"].iter().any(|kind| of["type"] == *kind)
+    };
+    let names = values.keys().filter(|key| needed(&schema["properties"][key.as_str()]));
+    let names: Vec<Value> = names.cloned().map(Value::from).collect();
+    match names.is_empty() {
+        true => drop(schema.as_object_mut().and_then(|own| own.remove("required"))),
+        false => schema["required"] = names.into(),
+    }
     for (key, default) in values {
         require(&mut schema["properties"][key], default);
     }

@@ -117,7 +117,7 @@ fn a_null_at_any_place_is_refused_or_means_nothing() {
     let files: Vec<Value> = cases().iter().map(|path| yaml::document(&read(path))).collect();
     let mut all = Vec::new();
     places(&yaml::document(&read(root(CHART).join("values.yaml"))), "", &mut all);
-    let (mut named, mut rendered) = (0, 0);
+    let (mut named, mut rendered, mut unclear) = (0, 0, Vec::new());
     for (number, path) in all.iter().enumerate() {
         // One case each, another one for every place.
         let mut values = files[number % files.len()].clone();
@@ -132,18 +132,23 @@ fn a_null_at_any_place_is_refused_or_means_nothing() {
         match super::render::template(helm, chart.path(), super::render::LATEST, &[file.path()]) {
             Ok(text) => {
                 rendered += 1;
-                assert!(!text.contains("<nil>") && !text.contains("<no value>"), "{path}: {text}");
+                if text.contains("<nil>") || text.contains("<no value>") {
+                    unclear.push(path.clone());
+                }
             }
             Err(said) => {
                 named += 1;
                 let last = parts.last().expect("a part");
                 let clear = said.contains("missing propert") || said.contains("to repair in the values");
-                assert!(clear && said.contains(last), "{path}: {said}");
+                if !(clear && said.contains(last)) {
+                    unclear.push(format!("{path}: {said}"));
+                }
             }
         }
     }
     println!("figures: a null at {} places: {named} named, {rendered} without effect", all.len());
-    assert!(named > 100, "{named}");
+    assert!(unclear.is_empty(), "{unclear:#?}");
+    assert!(named > 80 && rendered > 60, "{named} {rendered}");
 }
 
 fn refused(helm: &Path, values: &Value) -> String {
