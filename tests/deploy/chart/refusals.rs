@@ -6,7 +6,7 @@ use crate::files::{read, root};
 use std::path::Path;
 
 /// Values over the first case, and how the message begins that they cause.
-const REFUSED: [(&str, &str); 64] = [
+const REFUSED: [(&str, &str); 67] = [
     ("image: {repository: ''}", "image.repository: missing: set it to where you pushed the image"),
     ("config: {kafka: {bootstrap_servers: ' '}}", "config.kafka.bootstrap_servers: missing: set it to host:port"),
     ("config: {kafka: {inputs: []}}", "config.kafka.inputs: missing: list the topics"),
@@ -136,6 +136,18 @@ const REFUSED: [(&str, &str); 64] = [
     ("resources: {limits: {memory: -1}}", "resources.limits.memory: -1: must be a whole number with a unit"),
     ("resources: {requests: {memory: -1Gi}}", "resources.requests.memory: -1Gi: must not be negative"),
     ("config: {kafka: {inputs: [sluicegate.pins.audit]}}", "config.kafka.inputs: \"sluicegate.pins.audit\": also what"),
+    (
+        "existingConfigMap: {name: gate-sluicegate}",
+        "existingConfigMap.name: gate-sluicegate: the name of a ConfigMap that",
+    ),
+    (
+        "existingPolicyConfigMap: {name: gate-sluicegate-policy}",
+        "existingPolicyConfigMap.name: gate-sluicegate-policy: the name of a ConfigMap that",
+    ),
+    (
+        "existingPolicyConfigMap: {name: a}\nbreakGlass: {until: '2030-01-31T18:00:00Z', by: a, reason: r}",
+        "breakGlass.until: would not be used: with existingPolicyConfigMap",
+    ),
     ("extraVolumes: [{emptyDir: {}}]", "extraVolumes: a volume without a name"),
     ("extraVolumes: [{name: config, emptyDir: {}}]", "extraVolumes: \"config\": the pod has a volume of that name"),
     (
