@@ -210,17 +210,18 @@ impl KafkaSource {
 
     /// A client that lost all brokers for good is given up for a new one ([`super::patience`]). What it had is lost,
     /// and the first that the worker is told.
-    fn look_after(&mut self) -> Result<(), PortError> {
-        let dark = self.context.shared().dark.lasted;
+    fn look_after(&mut self, dark: Duration) -> Result<(), PortError> {
         if dark < super::patience(&self.settings) || self.context.closing.load(Ordering::Acquire) {
             return Ok(());
         }
         let fresh = Self::new(&self.settings, self.worker).map_err(|e| PortError::Fatal(e.to_string()))?;
         super::replaced("member", dark);
-        let old = std::mem::replace(self, fresh);
-        if !old.held.is_empty() {
+        let mut old = std::mem::replace(self, fresh);
+        // Held until the worker is told, also where this client is given up before.
+        self.held = std::mem::take(&mut old.held);
+        if !self.held.is_empty() {
             self.orphaned = true;
-            self.context.shared().events.push_back(Inbound::Lost(old.held.iter().copied().collect()));
+            self.context.shared().events.push_back(Inbound::Lost(self.held.iter().copied().collect()));
         }
         super::retire(old);
         Ok(())
@@ -287,11 +288,14 @@ impl Source for KafkaSource {
         if !self.unclear.is_empty() {
             self.look_up_ends()?;
         }
-        self.look_after()?;
-        let waiting = self.context.shared().events.pop_front();
+        let (dark, waiting) = {
+            let mut shared = self.context.shared();
+            (shared.dark.lasted, shared.events.pop_front())
+        };
         if let Some(event) = waiting {
             return Ok(self.told(event));
         }
+        self.look_after(dark)?;
         let consumer = self.consumer.as_ref().ok_or_else(|| PortError::Fatal("the consumer is closed".into()))?;
         // The client waits for whole milliseconds, and the wrapper turns in circles for what is left.
         let wait = Duration::from_millis(u64::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(u64::MAX));
@@ -368,7 +372,8 @@ impl Source for KafkaSource {
             }
         }
         // What hinders it the next poll says.
-        let _ = self.look_after();
+        let dark = self.context.shared().dark.lasted;
+        let _ = self.look_after(dark);
     }
 
     fn take_lost(&mut self) -> Option<Vec<PartitionId>> {
